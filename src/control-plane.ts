@@ -210,8 +210,13 @@ function createMcpParts({
     issuer === null
       ? undefined
       : new AccessTokens({
-          ...{ issuer, agentClaim: config.mcpOidcAgentClaim, workspaceId: config.mcpOidcWorkspace, logs, log },
-          ...{ audience, scope: config.mcpOidcScope ?? undefined },
+          issuer,
+          agentClaim: config.mcpOidcAgentClaim,
+          workspaceId: config.mcpOidcWorkspace,
+          logs,
+          log,
+          audience,
+          scope: config.mcpOidcScope ?? undefined,
         });
   const resource = new ProtectedResource({ publicUrl, tokens });
   const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests });
@@ -219,7 +224,16 @@ function createMcpParts({
   const ends = new McpEnds({ logs });
   const gateway = new McpGateway({
     resource,
-    ...{ servers, definitions, held, callers, ends, logs, log, metrics, publicUrl, largeRequests },
+    servers,
+    definitions,
+    held,
+    callers,
+    ends,
+    logs,
+    log,
+    metrics,
+    publicUrl,
+    largeRequests,
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({ lookup: targets.lookup, log }),
     holdMs: config.mcpHoldMs,
@@ -229,7 +243,12 @@ function createMcpParts({
     maxResultBytes: config.mcpMaxResultBytes,
   });
   const hooks = new CodingAgentHooks({
-    ...{ held, callers, ends, log, publicUrl, largeRequests },
+    held,
+    callers,
+    ends,
+    log,
+    publicUrl,
+    largeRequests,
     maxBodyBytes: config.maxBodyBytes,
   });
   return { servers, definitions, targets, gateway, resource, hooks };
@@ -250,10 +269,17 @@ function createOidcSignIn({ config, logs, encryptor, log }: Parts, signIns: Sign
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, publicUrl } = config;
   if (issuer === null || clientId === null || clientSecret === null || publicUrl === null) return undefined;
   return new OidcSignIn({
-    ...{ issuer, clientId, clientSecret: clientSecret.reveal(), scope: config.oidcScope, publicUrl },
+    issuer,
+    clientId,
+    clientSecret: clientSecret.reveal(),
+    scope: config.oidcScope,
+    publicUrl,
     groupsClaim: config.oidcGroupsClaim,
     groups: config.oidcGroupMap.map((rule) => ({ ...rule, role: PERSON_ROLES[rule.role] })),
-    ...{ cipher: encryptor, signIns, clock: logs.clock, log },
+    cipher: encryptor,
+    signIns,
+    clock: logs.clock,
+    log,
     readName: (text) => (nameFault(text) === undefined ? normaliseName(text) : undefined),
   });
 }
@@ -267,7 +293,14 @@ function createServers(parts: Parts): Servers {
   const watchKeys: WatchKeys = async (workspaceId, listener) =>
     authenticator.watchEnds(await logs.of(workspaceId), listener);
   const pipeline = new Pipeline({
-    ...{ services, authenticate, watchKeys, clock: logs.clock, log, metrics, defaultDeadlineMs, largeRequests },
+    services,
+    authenticate,
+    watchKeys,
+    clock: logs.clock,
+    log,
+    metrics,
+    defaultDeadlineMs,
+    largeRequests,
     wrongKeys,
     validator: parts.validator,
   });
@@ -291,8 +324,13 @@ function createServers(parts: Parts): Servers {
     pipeline,
     rest,
     extra: [
-      ...[jwksRoute(keys), proxy, parts.mcp.gateway, parts.mcp.resource, ...parts.mcp.hooks.routes],
-      ...[docsRoute(document), ...dashboard],
+      jwksRoute(keys),
+      proxy,
+      parts.mcp.gateway,
+      parts.mcp.resource,
+      ...parts.mcp.hooks.routes,
+      docsRoute(document),
+      ...dashboard,
     ],
     ready,
     metrics: parts.metricsPage,
@@ -333,26 +371,39 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
   const proxy = createRedactionProxy({
-    ...{ redaction, authenticate: authenticator.authenticate, logs, log, metrics, maxBodyBytes },
-    ...{ ...llm, wrongKeys },
+    redaction,
+    authenticate: authenticator.authenticate,
+    logs,
+    log,
+    metrics,
+    maxBodyBytes,
+    ...llm,
+    wrongKeys,
   });
   const checker = new LongChecker();
   const intercept = createIntercept({ logs, guard, checker });
   const parts = {
-    ...{ config, log, metrics, metricsPage: metricsPage(metrics), database, redis, logs, expiry, authenticator, keys },
-    ...{
-      webhooks,
-      redaction,
-      proxy,
-      intercept,
-      guard,
-      questions,
-      validator,
-      checker,
-      encryptor,
-      largeRequests,
-      wrongKeys,
-    },
+    config,
+    log,
+    metrics,
+    metricsPage: metricsPage(metrics),
+    database,
+    redis,
+    logs,
+    expiry,
+    authenticator,
+    keys,
+    webhooks,
+    redaction,
+    proxy,
+    intercept,
+    guard,
+    questions,
+    validator,
+    checker,
+    encryptor,
+    largeRequests,
+    wrongKeys,
   };
   return { ...parts, mcp: createMcpParts(parts) };
 }

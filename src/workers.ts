@@ -75,7 +75,10 @@ export async function serveAlone(serving: Serving): Promise<void> {
   const controlPlane = await createControlPlane({ config, ...urls, log });
   started.defer(() => controlPlane.close());
   const first = await prepareFirstStart({
-    ...{ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir: config.dataDir, log },
+    ...controlPlane,
+    adminKey: config.adminKey?.reveal(),
+    dataDir: config.dataDir,
+    log,
   });
   announce(await controlPlane.listen(), first);
   log.info({ signal: await stop }, "stopping");
@@ -237,7 +240,10 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
   AggregatorRegistry.setRegistries([]);
   new AggregatorRegistry();
   const controlPlane = await createControlPlane({
-    ...{ config, databaseUrl: config.databaseUrl?.reveal() ?? "", log, metricsPage: pageOfAll },
+    config,
+    databaseUrl: config.databaseUrl?.reveal() ?? "",
+    log,
+    metricsPage: pageOfAll,
   });
   started.defer(() => controlPlane.close());
   send({ kind: "serving", addresses: await controlPlane.listen() });

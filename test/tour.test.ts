@@ -134,7 +134,9 @@ const shownOutcome = ({ policy, tool, ...outcome }: Outcome) => ({
 function watchedEnforcement(logs: WorkspaceLogs, pool: Pool, tour: Tour) {
   const intercept = createIntercept({ logs: watchedLogs(logs, tour), guard: NO_GUARD, checker: new LongChecker() });
   const service = createEnforcementService({
-    ...{ logs, pool, heartbeatMs: 60_000 },
+    logs,
+    pool,
+    heartbeatMs: 60_000,
     async intercept(command) {
       const sealed: SealedDecision = await intercept(command);
       tour.note("src/decision/intercept.ts", { workspaceId: command.workspaceId, action: command.action }, sealed);
@@ -165,7 +167,14 @@ async function sendIntercept(workspace: TestWorkspace, tour: Tour, body: object)
   const rest = createRestTranscoder({ pipeline, maxBodyBytes: MAX_BODY_BYTES });
   const ready = async () => undefined;
   const http = createHttpServer({
-    ...{ pipeline, rest, extra: [], ready, metrics, openApi: "{}", docs: "", maxBodyBytes: MAX_BODY_BYTES, log },
+    pipeline,
+    rest,
+    extra: [],
+    ready,
+    metrics,
+    openApi: "{}",
+    maxBodyBytes: MAX_BODY_BYTES,
+    log,
   });
   const port = await http.listen("127.0.0.1", 0);
   try {

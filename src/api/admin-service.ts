@@ -61,14 +61,20 @@ function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) 
     unknownTools: decisionMapping.fromProto(request.unknownTools),
     initialTrustTenths: trustTenths("initial_trust", initialTrust),
     approvalIgnores: memberNames("approval_ignores", approvalIgnores),
-    ...{ escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent },
+    escalationTtlSeconds,
+    approvalTtlSeconds,
+    fourEyes,
+    maxPendingEscalationsPerAgent,
   };
 }
 
 function keyFrom(key: KeyRow): MessageInitShape<typeof ApiKeySchema> {
   const { keyId, name, role, agentId, prefix, createdAtMs, expiresAtMs, revokedAtMs } = key;
   return {
-    ...{ keyId, name, role, prefix },
+    keyId,
+    name,
+    role,
+    prefix,
     agentId: agentId ?? undefined,
     createdAt: timestampFromMs(createdAtMs),
     expiresAt: optionalTimestamp(expiresAtMs),

@@ -193,7 +193,11 @@ function grantFunctions(calls: AuthorityCalls) {
 function grantDraft(request: CreateGrantRequest): AuthorityDraft {
   const { granteeAgentId, grantorAgentId, actionTypes, parentGrantId, ttlSeconds, maxUses } = request;
   return {
-    ...{ kind: "grant", agentId: granteeAgentId, grantorAgentId, actionTypes, parentGrantId },
+    kind: "grant",
+    agentId: granteeAgentId,
+    grantorAgentId,
+    actionTypes,
+    parentGrantId,
     lastsSeconds: optionalNumber(ttlSeconds),
     maxUses: usesIn("max_uses", maxUses),
   };
@@ -202,8 +206,13 @@ function grantDraft(request: CreateGrantRequest): AuthorityDraft {
 function grantFrom(view: AuthorityView): MessageInitShape<typeof GrantSchema> {
   const { id, grantor_agent_id: grantorAgentId = "", parent_grant_id: parentGrantId } = view.sealed;
   return {
-    ...{ grantId: id, grantorAgentId, granteeAgentId: agentIdOf(view), parentGrantId },
-    ...{ actionTypes: actionTypesOf(view), ...useFields(view), ...commonFields(view) },
+    grantId: id,
+    grantorAgentId,
+    granteeAgentId: agentIdOf(view),
+    parentGrantId,
+    actionTypes: actionTypesOf(view),
+    ...useFields(view),
+    ...commonFields(view),
   };
 }
 
@@ -228,7 +237,10 @@ function temporalWindowFunctions(calls: AuthorityCalls) {
 function temporalWindowDraft(request: CreateTemporalWindowRequest): AuthorityDraft {
   const { agentId, actionTypes, startsAt, durationSeconds, maxUses, reason } = request;
   return {
-    ...{ kind: "temporal_window", agentId, actionTypes, text: reason },
+    kind: "temporal_window",
+    agentId,
+    actionTypes,
+    text: reason,
     startsAtMs: startsAt === undefined ? undefined : timestampMs(startsAt),
     lastsSeconds: Number(durationSeconds),
     maxUses: usesIn("max_uses", maxUses),
@@ -238,8 +250,13 @@ function temporalWindowDraft(request: CreateTemporalWindowRequest): AuthorityDra
 function temporalWindowFrom(view: AuthorityView): MessageInitShape<typeof TemporalWindowSchema> {
   const { id, text = "", starts_at_ms } = view.sealed;
   return {
-    ...{ temporalWindowId: id, agentId: agentIdOf(view), actionTypes: actionTypesOf(view), reason: text },
-    ...{ startsAt: optionalTimestamp(starts_at_ms), ...useFields(view), ...commonFields(view) },
+    temporalWindowId: id,
+    agentId: agentIdOf(view),
+    actionTypes: actionTypesOf(view),
+    reason: text,
+    startsAt: optionalTimestamp(starts_at_ms),
+    ...useFields(view),
+    ...commonFields(view),
   };
 }
 
@@ -264,7 +281,11 @@ function intentContractFunctions(calls: AuthorityCalls) {
 function intentContractDraft(request: CreateIntentContractRequest): AuthorityDraft {
   const { agentId, goal, allowedActionTypes, allowedTools, maxActions, durationSeconds } = request;
   return {
-    ...{ kind: "intent_contract", agentId, text: goal, actionTypes: allowedActionTypes, tools: allowedTools },
+    kind: "intent_contract",
+    agentId,
+    text: goal,
+    actionTypes: allowedActionTypes,
+    tools: allowedTools,
     lastsSeconds: optionalNumber(durationSeconds),
     maxUses: usesIn("max_actions", maxActions),
   };
@@ -274,8 +295,14 @@ function intentContractFrom(view: AuthorityView): MessageInitShape<typeof Intent
   const { id, text = "", tools = [] } = view.sealed;
   const { maxUses: maxActions, uses: actions } = useFields(view);
   return {
-    ...{ intentContractId: id, agentId: agentIdOf(view), goal: text, allowedActionTypes: actionTypesOf(view) },
-    ...{ allowedTools: [...tools], maxActions, actions, ...commonFields(view) },
+    intentContractId: id,
+    agentId: agentIdOf(view),
+    goal: text,
+    allowedActionTypes: actionTypesOf(view),
+    allowedTools: [...tools],
+    maxActions,
+    actions,
+    ...commonFields(view),
   };
 }
 
@@ -301,7 +328,10 @@ function federationTokenFunctions(calls: AuthorityCalls) {
 function federationTokenDraft(request: CreateFederationTokenRequest): AuthorityDraft {
   const { agentId, audience, allowedActionTypes, maxTrustLevel, ttlSeconds, maxUses } = request;
   return {
-    ...{ kind: "federation_token", agentId, audience, actionTypes: allowedActionTypes },
+    kind: "federation_token",
+    agentId,
+    audience,
+    actionTypes: allowedActionTypes,
     maxTrustTenths: trustTenths("max_trust_level", maxTrustLevel),
     lastsSeconds: Number(ttlSeconds),
     maxUses: usesIn("max_uses", maxUses),
@@ -312,9 +342,13 @@ function federationTokenDraft(request: CreateFederationTokenRequest): AuthorityD
 function federationTokenFrom(view: AuthorityView): MessageInitShape<typeof FederationTokenSchema> {
   const { id, audience = "", max_trust_tenths } = view.sealed;
   return {
-    ...{ federationTokenId: id, agentId: agentIdOf(view), audience, allowedActionTypes: actionTypesOf(view) },
+    federationTokenId: id,
+    agentId: agentIdOf(view),
+    audience,
+    allowedActionTypes: actionTypesOf(view),
     maxTrustLevel: max_trust_tenths === undefined ? undefined : max_trust_tenths / 10,
-    ...{ ...useFields(view), ...commonFields(view) },
+    ...useFields(view),
+    ...commonFields(view),
   };
 }
 
@@ -344,8 +378,12 @@ function mcpToolPolicyDraft(request: CreateMcpToolPolicyRequest): AuthorityDraft
 function mcpToolPolicyFrom(view: AuthorityView): MessageInitShape<typeof McpToolPolicySchema> {
   const { id, agent_id, server = "", tool = "", decision = "block" } = view.sealed;
   return {
-    ...{ mcpToolPolicyId: id, agentId: agent_id ?? undefined, server, tool },
-    ...{ decision: decisionMapping.toProto[decision], ...commonFields(view) },
+    mcpToolPolicyId: id,
+    agentId: agent_id ?? undefined,
+    server,
+    tool,
+    decision: decisionMapping.toProto[decision],
+    ...commonFields(view),
   };
 }
 

@@ -108,7 +108,8 @@ function questionFrom(
   assertMayDraft(caller, drafts);
   return {
     workspaceId: caller.workspaceId,
-    ...{ actions, signal },
+    actions,
+    signal,
     drafts: drafts.map(draftOf),
     atMs: at === undefined ? undefined : timestampMs(at),
   };
@@ -128,7 +129,10 @@ const valueFrom = (value: JsonValue) => fromJson(ValueSchema, value);
 
 function conditionFrom({ condition, path, operator, expected, seen, value, holds }: TracedCondition) {
   return {
-    ...{ condition, path, operator, holds },
+    condition,
+    path,
+    operator,
+    holds,
     seen: SEEN[seen],
     ...(expected === undefined ? {} : { expected: valueFrom(expected) }),
     ...(value === undefined ? {} : { value: valueFrom(value) }),
@@ -144,7 +148,8 @@ function ruleFrom({ mandate, rule, covers, fires, conditions }: TracedRule) {
     type: rule.type,
     decision: decisionMapping.toProto[rule.decision],
     mode: mandateModeMapping.toProto[mandate.mode],
-    ...{ covers, fires },
+    covers,
+    fires,
     conditions: conditions.map(conditionFrom),
   };
 }
@@ -189,7 +194,9 @@ function reportFrom({ sinceMs, untilMs, agents, byPeople, ...report }: Report) {
     toSeq: BigInt(report.toSeq),
     unchanged: BigInt(report.unchanged),
     agents: agents.map(({ agentId, name, decisionIds, ...tally }) => ({
-      ...{ agentId, name, decisionIds: [...decisionIds] },
+      agentId,
+      name,
+      decisionIds: [...decisionIds],
       ...tallyFrom(tally),
     })),
     byPeople: peopleFrom(byPeople),
@@ -235,10 +242,18 @@ const noteFrom = ({ rule, message }: TestNote) => ({ ...(rule === undefined ? {}
 function testFrom(test: MandateTest): MessageInitShape<typeof MandateTestSchema> {
   const { testId, name, rule, action, history, atMs, trust, agent, expected, because } = test;
   return {
-    ...{ testId, name, rule, trust, because, action },
+    testId,
+    name,
+    rule,
+    trust,
+    because,
+    action,
     history: history.map(({ by, actionType, decision, beforeMs, count: times }) => ({
       by: PAST_AGENTS[by],
-      ...{ actionType, decision: decisionMapping.toProto[decision], beforeMs: BigInt(beforeMs), count: times },
+      actionType,
+      decision: decisionMapping.toProto[decision],
+      beforeMs: BigInt(beforeMs),
+      count: times,
     })),
     at: timestampFromMs(atMs),
     agent: { agentId: agent.agentId, departmentIds: [...agent.departmentIds] },
@@ -249,7 +264,10 @@ function testFrom(test: MandateTest): MessageInitShape<typeof MandateTestSchema>
 function runFrom({ test, passed, actual, reasons }: TestRun): MessageInitShape<typeof TestRunSchema> {
   const { testId, name, rule, expected } = test;
   return {
-    ...{ testId, name, rule, passed },
+    testId,
+    name,
+    rule,
+    passed,
     expected: resultFrom(expected),
     actual: resultFrom(actual),
     reasons: reasons.slice(0, MAX_REASONS).map((reason) => ({ ...reason })),
@@ -300,7 +318,9 @@ export function createDryRunService(options: DryRunServiceOptions): ServiceDefin
       const { since, until, agentId, archives, listChanges } = request;
       const query = {
         workspaceId: caller.workspaceId,
-        ...{ agentId, archives, signal },
+        agentId,
+        archives,
+        signal,
         drafts: request.drafts.map(draftOf),
         sinceMs: since && timestampMs(since),
         untilMs: until && timestampMs(until),

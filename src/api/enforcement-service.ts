@@ -53,7 +53,9 @@ const MAX_SUMMARIES = 2;
 const MAX_WAITING_SUMMARIES = 32;
 
 const countsFrom = ({ allow, block, escalate }: DecisionCounts) => ({
-  ...{ allow: BigInt(allow), block: BigInt(block), escalate: BigInt(escalate) },
+  allow: BigInt(allow),
+  block: BigInt(block),
+  escalate: BigInt(escalate),
 });
 
 function summaryFrom(
@@ -67,14 +69,18 @@ function summaryFrom(
     buckets: buckets.map(({ atMs, ...counts }) => ({ at: timestampFromMs(atMs), ...countsFrom(counts) })),
     totals: countsFrom(totals),
     topReasons: topReasons.map(({ code, mandateId, mandateName, rule, count }) => ({
-      ...{ code, count: BigInt(count) },
+      code,
+      count: BigInt(count),
       ...(mandateId === null ? {} : { mandateId }),
       ...(mandateName === null ? {} : { mandateName }),
       ...(rule === null ? {} : { rule }),
     })),
     observed: observed.map(({ mandateId, mandateName, version, wouldBlock, wouldEscalate }) => ({
-      ...{ mandateId, mandateName: mandateName ?? "", version },
-      ...{ wouldBlock: BigInt(wouldBlock), wouldEscalate: BigInt(wouldEscalate) },
+      mandateId,
+      mandateName: mandateName ?? "",
+      version,
+      wouldBlock: BigInt(wouldBlock),
+      wouldEscalate: BigInt(wouldEscalate),
     })),
     reasonsFrom: BigInt(reasonsFrom),
   };
@@ -146,8 +152,16 @@ export function createEnforcementService({
         tool: tool === "" ? undefined : await nameOfTool(caller.workspaceId, tool),
       };
       const page = pageFrom(
-        ...([request, "decisions", filter.agentId, decision, filter.sinceMs, filter.untilMs] as const),
-        ...[filter.actionType, filter.actionTypePrefix, filter.tool, filter.sessionId],
+        request,
+        "decisions",
+        filter.agentId,
+        decision,
+        filter.sinceMs,
+        filter.untilMs,
+        filter.actionType,
+        filter.actionTypePrefix,
+        filter.tool,
+        filter.sessionId,
       );
       const { items, next } = await listDecisionReceipts(pool, caller.workspaceId, filter, page);
       return { decisions: items.map(decisionRecordFrom), nextPageToken: page.tokenAfter(next) };

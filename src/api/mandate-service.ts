@@ -46,7 +46,12 @@ export function draftFrom(
 ): MandateDraft {
   const { name, description, scope, departmentId, agentId, priority, mode, rules } = request;
   return {
-    ...{ name, description, departmentId, agentId, priority, rules },
+    name,
+    description,
+    departmentId,
+    agentId,
+    priority,
+    rules,
     scope: scopeMapping.fromProto(scope) ?? "workspace",
     mode: mandateModeMapping.fromProto(mode) ?? "enforce",
   };
@@ -78,7 +83,11 @@ function limitFrom({ mandate, rule, groups, moreGroups }: ListedLimit): MessageI
   const { velocity, ordered, source } = rule;
   const { scope, departmentId, windowMs, countDecisions } = velocity?.counter ?? (ordered as OrderedSpec);
   return {
-    ...{ mandateId: mandate.id, mandateName: mandate.name, version: mandate.version, rule: rule.path, moreGroups },
+    mandateId: mandate.id,
+    mandateName: mandate.name,
+    version: mandate.version,
+    rule: rule.path,
+    moreGroups,
     mode: mandateModeMapping.toProto[mandate.mode],
     decision: decisionMapping.toProto[rule.decision],
     sequenceMode: ordered === undefined ? SequenceMode.VELOCITY : SequenceMode.ORDERED,
@@ -92,7 +101,9 @@ function limitFrom({ mandate, rule, groups, moreGroups }: ListedLimit): MessageI
     countDecisions: countDecisions.map((each) => decisionMapping.toProto[each]),
     groups: groups.map(({ count, remaining, members, ...group }) => ({
       ...group,
-      ...{ count: BigInt(count), remaining: BigInt(remaining), members: BigInt(members) },
+      count: BigInt(count),
+      remaining: BigInt(remaining),
+      members: BigInt(members),
     })),
   };
 }

@@ -36,7 +36,10 @@ const MAX_NAME = 256;
 function messageFrom(server: McpServer): MessageInitShape<typeof McpServerSchema> {
   const { name, url, command, args, env, headers, mode, revision, createdAtMs, updatedAtMs } = server;
   return {
-    ...{ name, args: [...args], path: `/mcp/${name}`, revision: BigInt(revision) },
+    name,
+    args: [...args],
+    path: `/mcp/${name}`,
+    revision: BigInt(revision),
     ...(url === null ? {} : { url }),
     ...(command === null ? {} : { command }),
     envNames: Object.keys(env).sort(),
@@ -49,7 +52,8 @@ function messageFrom(server: McpServer): MessageInitShape<typeof McpServerSchema
 
 function toolFrom({ name, registeredName, active, pending }: PinnedTool): MessageInitShape<typeof McpToolSchema> {
   return {
-    ...{ name, registeredName },
+    name,
+    registeredName,
     status: active === undefined ? McpToolStatus.QUARANTINED : McpToolStatus.ACTIVE,
     ...(active === undefined ? {} : { active: versionFrom(active) }),
     ...(pending === undefined ? {} : { pending: versionFrom(pending) }),
@@ -59,7 +63,10 @@ function toolFrom({ name, registeredName, active, pending }: PinnedTool): Messag
 function versionFrom(version: McpToolVersion): MessageInitShape<typeof McpToolVersionSchema> {
   const { version: number, definition, digest, firstSeenAtMs, acceptedBy, acceptedAtMs, changes } = version;
   return {
-    ...{ version: number, definition, digest, changes: [...changes] },
+    version: number,
+    definition,
+    digest,
+    changes: [...changes],
     firstSeenAt: timestampFromMs(firstSeenAtMs),
     acceptedAt: optionalTimestamp(acceptedAtMs),
     ...(acceptedBy === null ? {} : { acceptedBy }),
@@ -116,7 +123,8 @@ export function createMcpServerService(options: McpServerServiceOptions): Servic
       const count = (status: ReviewedTool["status"]) => tools.filter((tool) => tool.status === status).length;
       const unusable = tools.filter(({ status }) => status === "unusable").slice(0, MAX_UNUSABLE);
       return {
-        ...{ active: count("active"), quarantined: count("quarantined") },
+        active: count("active"),
+        quarantined: count("quarantined"),
         unusable: unusable.map(({ name: tool, reason = "" }) => ({ name: printable(tool, MAX_NAME), reason })),
       };
     },

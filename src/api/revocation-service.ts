@@ -95,7 +95,8 @@ async function messageFrom(
 }
 
 const previewedFrom = ({ id, name, ...item }: PreviewedItem): MessageInitShape<typeof PreviewedItemSchema> => ({
-  ...{ id, name },
+  id,
+  name,
   expiresAt: optionalTimestamp(item.expiresAtMs),
   ...(item.grantorAgentId === undefined ? {} : { grantorAgentId: item.grantorAgentId }),
   ...(item.granteeAgentId === undefined ? {} : { granteeAgentId: item.granteeAgentId }),
@@ -106,7 +107,8 @@ function previewFrom(
 ): Omit<MessageInitShape<typeof PreviewRevocationResponseSchema>, "$typeName" | "$unknown"> {
   const { agentName, revocationId, revoked, keys, escalations } = preview;
   return {
-    ...{ agentName, revocationId },
+    agentName,
+    revocationId,
     revoked: {
       sessions: revoked.sessions.items.map(previewedFrom),
       credentials: revoked.credentials.items.map(previewedFrom),

@@ -43,7 +43,11 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
   const messageFrom = ({ sealed, arguments: paths, registeredAtMs }: ToolView): MessageInitShape<typeof ToolSchema> => {
     const { name, version, description, input_schema, digest, source } = sealed;
     return {
-      ...{ name, version, description, digest, source },
+      name,
+      version,
+      description,
+      digest,
+      source,
       inputSchema: input_schema as JsonObject,
       arguments: paths.map(argumentFrom),
       registeredAt: timestampFromMs(registeredAtMs),

@@ -20,7 +20,11 @@ export interface WebhookServiceOptions {
 function messageFrom(webhook: Webhook): MessageInitShape<typeof WebhookSchema> {
   const { webhookId, url, events, isActive, createdAtMs, nextSeq, failures, nextAttemptAtMs } = webhook;
   return {
-    ...{ webhookId, url, events: [...events], isActive, failures },
+    webhookId,
+    url,
+    events: [...events],
+    isActive,
+    failures,
     createdAt: timestampFromMs(createdAtMs),
     nextSeq: BigInt(nextSeq),
     nextAttemptAt: optionalTimestamp(nextAttemptAtMs),

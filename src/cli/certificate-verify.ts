@@ -44,8 +44,14 @@ export const certificateVerify: Command = {
         ...trustLines(key, source),
       ],
       json: {
-        ...{ verified: true, kind: "certificate", revocation_id, agent_id, revoked_at, ledger_seq },
-        ...{ signed_by: key.fingerprint, key_source: source },
+        verified: true,
+        kind: "certificate",
+        revocation_id,
+        agent_id,
+        revoked_at,
+        ledger_seq,
+        signed_by: key.fingerprint,
+        key_source: source,
       },
     };
   },

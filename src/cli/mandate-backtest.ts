@@ -34,7 +34,8 @@ export const mandateBacktest: Command = {
     const now = Date.now();
     const agent_id = input.option("agent");
     const body = {
-      ...{ drafts, archives },
+      drafts,
+      archives,
       ...(agent_id === undefined ? {} : { agent_id }),
       ...timeFrom(input, "since", now),
       ...timeFrom(input, "until", now),

@@ -224,7 +224,11 @@ async function diffLines({ pack, read, reply, call }: TriedFiles): Promise<reado
 }
 
 const changesJson = ({ pack, created, updated, archived, unchanged }: JsonRecord): object => ({
-  ...{ pack, created, updated, archived, unchanged },
+  pack,
+  created,
+  updated,
+  archived,
+  unchanged,
 });
 
 async function assertConfirmed({ io, has }: CommandInput): Promise<void> {

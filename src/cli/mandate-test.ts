@@ -78,7 +78,10 @@ function report(suites: readonly MandateSuite[]): CommandReport {
       passed: results.length - failed,
       failed,
       mandates: suites.map(({ mandateId, name, version, results: own }) => ({
-        ...{ mandate_id: mandateId, name, version, results: own },
+        mandate_id: mandateId,
+        name,
+        version,
+        results: own,
       })),
     },
     isRefused: failed > 0,

@@ -61,7 +61,9 @@ export const mcpAdd: Command = {
     const target =
       url === undefined ? { command, args: input.options("arg"), env: secretsFrom(input, "env") } : { url };
     const body = {
-      ...{ name, ...target, mode: input.has("quarantine") ? "quarantine" : "open" },
+      name,
+      ...target,
+      mode: input.has("quarantine") ? "quarantine" : "open",
       ...(url === undefined ? {} : { headers: secretsFrom(input, "header") }),
     };
     const call = serviceFrom(input);

@@ -151,7 +151,9 @@ function parseInput(
   }
   const isJson = values.json === true;
   return {
-    ...{ positionals, io, isJson },
+    positionals,
+    io,
+    isJson,
     has: (name) => values[name] === true,
     show: async (lines) => (isJson ? io.note(textOf(lines)) : io.write(textOf(lines))),
     option: (name) => values[name] as string | undefined,

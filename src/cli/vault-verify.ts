@@ -129,8 +129,13 @@ function reportOf(
       ...trustLines(key, source),
     ],
     json: {
-      ...{ verified: true, kind, origin, tree_size: treeSize, root_hash: rootHash },
-      ...{ signed_by: key.fingerprint, key_source: source },
+      verified: true,
+      kind,
+      origin,
+      tree_size: treeSize,
+      root_hash: rootHash,
+      signed_by: key.fingerprint,
+      key_source: source,
     },
   };
 }

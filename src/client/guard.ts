@@ -320,7 +320,14 @@ function actionFrom<Args extends unknown[]>({
   // Copied, so that later changes to the arguments do not change the action that was sent.
   const values = JSON.parse(JSON.stringify(options.toArguments(...args))) as Record<string, unknown>;
   return {
-    ...{ agentId, actionType, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId },
+    agentId,
+    actionType,
+    tool,
+    sessionId,
+    onBehalfOf,
+    grantId,
+    intentContractId,
+    escalationId,
     actionContent: content ?? options.toContent?.(...args) ?? JSON.stringify(values),
     metadata: { ...options.metadata, arguments: values },
   };

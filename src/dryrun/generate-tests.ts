@@ -94,7 +94,9 @@ class TestGenerator {
     const action: TestedAction = {
       action: { actionType: "unrelated.action", actionContent: "" },
       agent: { agentId, departmentIds },
-      ...{ history: [], atMs: START_MS, trust: 100 },
+      history: [],
+      atMs: START_MS,
+      trust: 100,
     };
     const times = Array.from({ length: QUIET_HOURS }, (_, hour) => ({ ...action, atMs: START_MS + hour * HOUR_MS }));
     return this.#quietest(times, -1);

@@ -83,7 +83,9 @@ function counterOf(state: WorkspaceState, { velocity, ordered }: CompiledRule, n
   const { counter, maxCount } = velocity;
   const counts = state.windows.countsOf(counter, nowMs);
   return {
-    ...{ scope: counter.scope, departmentId: counter.departmentId, limit: maxCount },
+    scope: counter.scope,
+    departmentId: counter.departmentId,
+    limit: maxCount,
     ofWorkspace: () => counts.total,
     ofAgent: (agentId) => counts.countFor(agentId),
     ofDepartments: (groups) => groups.map((departmentIds) => counts.peekDepartments(departmentIds)),
@@ -94,7 +96,9 @@ function counterOf(state: WorkspaceState, { velocity, ordered }: CompiledRule, n
 function orderedCounter(state: WorkspaceState, ordered: OrderedSpec, nowMs: number): Counter {
   const progress = state.sequences.progressOf(ordered, nowMs);
   return {
-    ...{ scope: ordered.scope, departmentId: ordered.departmentId, limit: ordered.steps.length - 1 },
+    scope: ordered.scope,
+    departmentId: ordered.departmentId,
+    limit: ordered.steps.length - 1,
     ofWorkspace: () => progress.workspace,
     ofAgent: (agentId) => progress.ofAgent(agentId),
     ofDepartments: (groups) => progress.ofDepartments(groups),

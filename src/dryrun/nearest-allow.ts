@@ -135,7 +135,10 @@ function candidatesFor(
   const flipped = typeof from === "boolean" ? [!from] : [];
   const words = [...new Set([...texts, ...flipped])].filter((value) => value !== from && isDeclared(value, declared));
   return {
-    ...{ argument, steps, from, words },
+    argument,
+    steps,
+    from,
+    words,
     below: near.filter((value) => value < centre),
     above: near.filter((value) => value >= centre),
   };

@@ -218,7 +218,11 @@ const countedDecision = ({ conditions }: Rule): Decision => {
 };
 
 const pastOf = (change: Partial<PastAction>): PastAction => ({
-  ...{ by: "self", actionType: OTHER_TYPE, decision: "allow", beforeMs: 0, count: 1 },
+  by: "self",
+  actionType: OTHER_TYPE,
+  decision: "allow",
+  beforeMs: 0,
+  count: 1,
   ...change,
 });
 

@@ -160,7 +160,8 @@ function traceCondition(
   const value = valueAt(field, sources);
   return {
     condition: `${path}.conditions.rules[${index}]`,
-    ...{ path: field, operator },
+    path: field,
+    operator,
     expected: expected && shown(toJson(ValueSchema, expected)),
     seen: seenFrom(result, value === undefined && !field.includes("[]")),
     value: value === undefined ? undefined : shown(value),

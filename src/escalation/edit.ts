@@ -96,9 +96,14 @@ async function apply(
     await scope.append(steps(action));
   }
   reject(scope, row, {
-    ...{ note, by, replacedBy },
+    note,
+    by,
+    replacedBy,
     edit: {
-      ...{ arguments: edited, action_digest: row.actionDigest, edited_digest: digest, decision: outcome.decision },
+      arguments: edited,
+      action_digest: row.actionDigest,
+      edited_digest: digest,
+      decision: outcome.decision,
       ...(replacedBy === null ? {} : { decision_id: decisionId, replaced_by: replacedBy }),
     },
   });
@@ -125,8 +130,12 @@ function reject(
 ): void {
   const { escalationId, agentId, asked } = row;
   transaction.assign(row, {
-    ...{ status: ESCALATION_STATUS_NUMBERS.rejected, note, replacedBy },
-    ...{ resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by },
+    status: ESCALATION_STATUS_NUMBERS.rejected,
+    note,
+    replacedBy,
+    resolvedSeq: nextSeq(),
+    resolvedAtMs: nowMs,
+    resolvedBy: by,
     editedArguments: canonicalJson(edit.arguments),
   });
   const names = { escalation_id: escalationId, agent_id: agentId };
@@ -145,12 +154,23 @@ async function approve(
   const { agentId, asked } = row;
   const expiresAtMs = nowMs + state.settings.approval_ttl_seconds * 1000;
   transaction.assign(row, {
-    ...{ status: ESCALATION_STATUS_NUMBERS.approved, note, editedFrom, expiresAtMs },
-    ...{ resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by },
+    status: ESCALATION_STATUS_NUMBERS.approved,
+    note,
+    editedFrom,
+    expiresAtMs,
+    resolvedSeq: nextSeq(),
+    resolvedAtMs: nowMs,
+    resolvedBy: by,
   });
   seal({
-    ...{ type: "escalation_resolved", escalation_id: escalationId, agent_id: agentId, resolution: "approved" },
-    ...{ note, asked, edited_from: editedFrom, expires_at: new Date(expiresAtMs).toISOString() },
+    type: "escalation_resolved",
+    escalation_id: escalationId,
+    agent_id: agentId,
+    resolution: "approved",
+    note,
+    asked,
+    edited_from: editedFrom,
+    expires_at: new Date(expiresAtMs).toISOString(),
   });
 }
 

@@ -191,7 +191,11 @@ export async function resolveEscalation(context: EscalationContext, command: Res
     transaction.assign(row, { ...resolved, status: ESCALATION_STATUS_NUMBERS[status] });
     seal({
       type: "escalation_resolved",
-      ...{ escalation_id: escalationId, agent_id: row.agentId, resolution: status, note, asked: row.asked },
+      escalation_id: escalationId,
+      agent_id: row.agentId,
+      resolution: status,
+      note,
+      asked: row.asked,
       ...(isApproved ? { expires_at: new Date(expiresAtMs).toISOString() } : {}),
     });
     return { ...pending, ...resolved, asked: row.asked, status };

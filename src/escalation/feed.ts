@@ -94,7 +94,13 @@ function newsOf({ change, seq, atMs, by }: ChangeEvent): EscalationNews | undefi
   const { resolution: status, note, asked, cause, expires_at, edit, edited_from: editedFrom = null } = change;
   return {
     kind: "resolved",
-    ...{ status, seq, atMs, by: cause ?? by, note, asked, editedFrom },
+    status,
+    seq,
+    atMs,
+    by: cause ?? by,
+    note,
+    asked,
+    editedFrom,
     expiresAtMs: expires_at === undefined ? null : Date.parse(expires_at),
     replacedBy: edit?.replaced_by ?? null,
     editedArguments: edit === undefined ? null : canonicalJson(edit.arguments),

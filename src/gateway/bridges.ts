@@ -39,7 +39,9 @@ async function carry(
     void notify({ method: "notifications/progress", params } as never).catch(() => undefined);
   };
   return client.request({ method, ...(params === undefined ? {} : { params }) }, ANY_RESULT, {
-    ...{ signal, timeout: REQUEST_MS, maxTotalTimeout: REQUEST_MS },
+    signal,
+    timeout: REQUEST_MS,
+    maxTotalTimeout: REQUEST_MS,
     ...(hearsProgress ? { onprogress } : {}),
   });
 }
@@ -206,7 +208,7 @@ export class StatefulBridge implements Endpoint {
         const related = this.#latest === undefined ? {} : { relatedRequestId: this.#latest };
         const params = carriedParams(request.params);
         return this.#server.request({ method, ...(params === undefined ? {} : { params }) }, ANY_RESULT, {
-          ...{ timeout: REQUEST_MS },
+          timeout: REQUEST_MS,
           ...related,
         });
       }) as never,

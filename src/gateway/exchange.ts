@@ -76,7 +76,11 @@ export class Forwarding {
     };
     try {
       const end = await relay({
-        ...{ server: server.name, response: await ask(), reply, id: call?.id, maxBytes },
+        server: server.name,
+        response: await ask(),
+        reply,
+        id: call?.id,
+        maxBytes,
         onMessage: () => {
           if (timer === undefined) return;
           clearTimeout(timer);

@@ -94,8 +94,12 @@ export class McpGateway {
     this.#forwarding = new Forwarding(options);
     this.#lists = new ToolLists(options);
     this.#tasks = new EscalationTasks({
-      ...{ calls: this.#calls, lists: this.#lists, forwarding: this.#forwarding },
-      ...{ ends: options.ends, log: options.log, maxResultBytes: options.maxResultBytes },
+      calls: this.#calls,
+      lists: this.#lists,
+      forwarding: this.#forwarding,
+      ends: options.ends,
+      log: options.log,
+      maxResultBytes: options.maxResultBytes,
       onOutcome: (outcome) => this.#count(outcome),
     });
     const registers = [options.metrics];
@@ -372,8 +376,16 @@ export class McpGateway {
     }
     const token = ownValue((ownValue(params, "_meta") ?? {}) as JsonObject, "progressToken");
     const outcome = await this.#calls.decide({
-      ...{ server, caller, sessionId: session?.id, tool, arguments: args, bytes, signal: ending.signal },
-      ...{ known, review, isTask: this.#tasks.isDeclared(exchange, request) },
+      server,
+      caller,
+      sessionId: session?.id,
+      tool,
+      arguments: args,
+      bytes,
+      signal: ending.signal,
+      known,
+      review,
+      isTask: this.#tasks.isDeclared(exchange, request),
       onHeld: token === undefined ? undefined : (message, seconds) => progress(reply, token, message, seconds),
     });
     this.#count(outcome);
@@ -477,7 +489,9 @@ function serverNameFrom(url = "/"): string | undefined {
 function inSession(session: Session, headers: Readonly<Record<string, string>>) {
   const { upstreamId, endpoint } = session;
   return {
-    ...{ generation: "stateful" as const, session, endpoint },
+    generation: "stateful" as const,
+    session,
+    endpoint,
     headers: upstreamId === undefined ? headers : { ...headers, [SESSION_HEADER]: upstreamId },
   };
 }

@@ -198,7 +198,9 @@ function actionOf(
     ...waiting,
     arguments: input,
     requestFor: (args) => ({
-      ...{ actionType: name, tool: name, actionContent: canonicalJson(args) },
+      actionType: name,
+      tool: name,
+      actionContent: canonicalJson(args),
       metadata: { ...about, client, ...origin, arguments: args },
     }),
   };

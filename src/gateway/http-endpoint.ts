@@ -28,7 +28,9 @@ export class HttpConnections {
   readonly fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
     const { body, headers, method, signal } = init;
     const response = await fetch(input, {
-      ...{ method: method ?? "GET", headers: headers as Record<string, string>, redirect: "manual" },
+      method: method ?? "GET",
+      headers: headers as Record<string, string>,
+      redirect: "manual",
       ...(typeof body === "string" ? { body } : {}),
       ...(signal ? { signal } : {}),
       dispatcher: this.#agent,
@@ -56,7 +58,9 @@ export class HttpEndpoint implements Endpoint {
     const { url, headers: own, name } = this.#server;
     try {
       const response = await this.#fetch(url ?? "", {
-        ...{ method, signal, headers: { ...headers, ...own } },
+        method,
+        signal,
+        headers: { ...headers, ...own },
         ...(body === undefined ? {} : { body }),
       });
       if (response.status === 401 || response.status === 403) {

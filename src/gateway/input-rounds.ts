@@ -82,7 +82,9 @@ export class InputRounds {
   /** Calls at the server, the oldest first. */
   readonly #open = new Set<Call>();
   readonly #waiting = new LRUCache<string, Call>({
-    ...{ max: MAX_WAITING, ttl: MAX_WAIT_MS, ttlAutopurge: true },
+    max: MAX_WAITING,
+    ttl: MAX_WAIT_MS,
+    ttlAutopurge: true,
     dispose: (call, _state, reason) => {
       if (reason !== "delete") this.#end(call, new Error("the client did not answer in time"));
     },

@@ -38,7 +38,9 @@ export class ProtectedResource {
     const { tokens } = this.#options;
     try {
       const metadata = {
-        ...{ resource, bearer_methods_supported: ["header"], resource_name: "Agent Control Plane" },
+        resource,
+        bearer_methods_supported: ["header"],
+        resource_name: "Agent Control Plane",
         ...(tokens === undefined ? {} : { authorization_servers: [tokens.issuer] }),
         ...(tokens?.scope === undefined ? {} : { scopes_supported: [tokens.scope] }),
       };

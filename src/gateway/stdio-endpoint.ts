@@ -22,7 +22,10 @@ const MAX_MESSAGE_BYTES = 16_777_216;
 const ENVIRONMENT = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: "/nonexistent",
-  ...{ LOGNAME: "", SHELL: "", TERM: "", USER: "" },
+  LOGNAME: "",
+  SHELL: "",
+  TERM: "",
+  USER: "",
 };
 /** Milliseconds in which a restarted child must answer its client's `initialize`. */
 const RESTART_MS = 15_000;

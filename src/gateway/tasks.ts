@@ -78,7 +78,8 @@ export class EscalationTasks {
   constructor(options: EscalationTasksOptions) {
     this.#options = options;
     this.#kept = new LRUCache({
-      ...{ max: MAX_KEPT, ttl: KEPT_MS },
+      max: MAX_KEPT,
+      ttl: KEPT_MS,
       maxSize: Math.max(MIN_KEPT_BYTES, 4 * options.maxResultBytes),
       sizeCalculation: ({ status }) => JSON.stringify(status).length,
     });
@@ -189,8 +190,16 @@ export class EscalationTasks {
     try {
       const outcome = await calls.resume(
         {
-          ...{ server, caller, sessionId: undefined, tool, arguments: args, bytes: own.bytes, signal: ending.signal },
-          ...{ known: undefined, onHeld: undefined, isTask: true },
+          server,
+          caller,
+          sessionId: undefined,
+          tool,
+          arguments: args,
+          bytes: own.bytes,
+          signal: ending.signal,
+          known: undefined,
+          onHeld: undefined,
+          isTask: true,
           review: async () => (await lists.review(own, params)).get(tool),
         },
         escalation,
@@ -200,7 +209,9 @@ export class EscalationTasks {
       await forwarding.giveWay(own);
       ending.signal.throwIfAborted();
       const request: RpcRequest = {
-        ...{ jsonrpc: "2.0", id: REQUEST_ID, method: "tools/call" },
+        jsonrpc: "2.0",
+        id: REQUEST_ID,
+        method: "tools/call",
         params: { name: tool, arguments: outcome.arguments, _meta: plainEnvelope(params) },
       };
       const { "mcp-method": _, "mcp-name": __, ...headers } = exchange.headers;
@@ -244,7 +255,9 @@ export class EscalationTasks {
     const lastUpdatedAt = new Date(changed).toISOString();
     const until = Math.max(expiresAtMs, changed + KEPT_MS);
     return {
-      ...{ taskId: `${MARK}${escalationId}`, createdAt: receipt.body.at, lastUpdatedAt },
+      taskId: `${MARK}${escalationId}`,
+      createdAt: receipt.body.at,
+      lastUpdatedAt,
       ttlMs: Math.round(until - createdAtMs),
       pollIntervalMs: escalation.status === "pending" ? POLL_WAITING_MS : POLL_RUNNING_MS,
       ...status,
@@ -303,7 +316,8 @@ function statusFrom(server: string, response: RpcResponse | undefined): Status {
 }
 
 const failure = ({ error }: RpcResponse): Status => ({
-  ...{ status: "failed", statusMessage: error?.message ?? "" },
+  status: "failed",
+  statusMessage: error?.message ?? "",
   error: { ...error } as JsonObject,
 });
 

@@ -196,9 +196,15 @@ export class ToolCalls {
 function actionOf({ server, caller, sessionId, tool, arguments: args, bytes, signal }: DecidedCall): HeldAction {
   const name = `${server.name}.${tool}`;
   return {
-    ...{ caller, arguments: args, bytes, signal, holdMs: 0 },
+    caller,
+    arguments: args,
+    bytes,
+    signal,
+    holdMs: 0,
     requestFor: (asked) => ({
-      ...{ actionType: name, tool: name, actionContent: canonicalJson(asked) },
+      actionType: name,
+      tool: name,
+      actionContent: canonicalJson(asked),
       metadata: { arguments: asked, mcp_server: server.name },
       ...(sessionId === undefined ? {} : { sessionId }),
     }),

@@ -135,9 +135,21 @@ export class ToolLists {
 function probeOf({ caller, server, session }: Exchange, tool: string): Action {
   const metadata = { mcp_server: server.name };
   return {
-    ...{ decisionId: createId("dec"), isRetryable: false, agentId: caller.agentId, actionType: tool, tool, metadata },
-    ...{ normalisedType: normaliseName(tool), actionContent: "", metadataText: "", sessionId: session?.id },
-    ...{ onBehalfOf: undefined, grantId: undefined, intentContractId: undefined, escalationId: undefined },
-    ...{ keyId: caller.keyId, isKeyBound: caller.isKeyBound },
+    decisionId: createId("dec"),
+    isRetryable: false,
+    agentId: caller.agentId,
+    actionType: tool,
+    tool,
+    metadata,
+    normalisedType: normaliseName(tool),
+    actionContent: "",
+    metadataText: "",
+    sessionId: session?.id,
+    onBehalfOf: undefined,
+    grantId: undefined,
+    intentContractId: undefined,
+    escalationId: undefined,
+    keyId: caller.keyId,
+    isKeyBound: caller.isKeyBound,
   };
 }

@@ -21,8 +21,13 @@ export function decisionMeta(sealed: SealedDecision): JsonObject {
 
 function reasonJson({ code, message, mandateId, mandateName, rule, argument, wouldPass }: DecisionReason): JsonObject {
   return {
-    ...{ code, message, mandate_id: mandateId ?? null, mandate_name: mandateName ?? null },
-    ...{ rule: rule ?? null, argument: argument ?? null, would_pass: wouldPass ?? null },
+    code,
+    message,
+    mandate_id: mandateId ?? null,
+    mandate_name: mandateName ?? null,
+    rule: rule ?? null,
+    argument: argument ?? null,
+    would_pass: wouldPass ?? null,
   };
 }
 

@@ -209,7 +209,9 @@ export class Upstreams {
     const endpoint = new HttpEndpoint(server, this.#connections);
     const signal = AbortSignal.timeout(CONNECT_MS);
     const response = await endpoint.fetch({
-      ...{ method: "POST", signal, headers: { accept: ACCEPT, "content-type": "application/json" } },
+      method: "POST",
+      signal,
+      headers: { accept: ACCEPT, "content-type": "application/json" },
       body: JSON.stringify({ jsonrpc: "2.0", id: PROBE_ID, method: "initialize", params: INITIALIZE }),
     });
     const text = response.ok ? "" : (await response.text()).slice(0, 10_000);

@@ -139,9 +139,12 @@ function firedRule(mandate: CompiledMandate, rule: CompiledRule, finding: Findin
 /** Writes the reasons of a rule that fired, each with a change that would have passed. */
 function reasonsFrom({ mandate, findings }: FiredRule, passes: PassTest): PolicyReason[] {
   return findings.map(({ code, message, rule, argument, change }) => ({
-    ...{ code, message, rule },
+    code,
+    message,
+    rule,
     ...(argument === undefined ? {} : { argument }),
-    ...{ mandateId: mandate.id, mandateName: mandate.name },
+    mandateId: mandate.id,
+    mandateName: mandate.name,
     ...(change !== undefined && passes(change) ? { wouldPass: `would allow at ${change.text}` } : {}),
   }));
 }

@@ -17,28 +17,37 @@ export const TOOL_NAME_RULE =
 
 // UAX 31's recommended scripts, by the groups that UTS 39 ("highly restrictive") lets stand together. ASCII letters are Latin.
 const LATIN = "\\p{scx=Latn}A-Za-z";
+const OTHER_SCRIPTS = [
+  "Arab",
+  "Armn",
+  "Beng",
+  "Cyrl",
+  "Deva",
+  "Ethi",
+  "Geor",
+  "Grek",
+  "Gujr",
+  "Guru",
+  "Hebr",
+  "Khmr",
+  "Knda",
+  "Laoo",
+  "Mlym",
+  "Mymr",
+  "Orya",
+  "Sinh",
+  "Taml",
+  "Telu",
+  "Thaa",
+  "Thai",
+  "Tibt",
+];
 const GROUPS = [
   LATIN,
   `${LATIN}\\p{scx=Hani}\\p{scx=Hira}\\p{scx=Kana}`,
   `${LATIN}\\p{scx=Hani}\\p{scx=Bopo}`,
   `${LATIN}\\p{scx=Hani}\\p{scx=Hang}`,
-  ...[
-    "Arab",
-    "Armn",
-    "Beng",
-    "Cyrl",
-    "Deva",
-    "Ethi",
-    "Geor",
-    "Grek",
-    "Gujr",
-    "Guru",
-    "Hebr",
-    "Khmr",
-    "Knda",
-    "Laoo",
-  ].map((script) => `\\p{scx=${script}}`),
-  ...["Mlym", "Mymr", "Orya", "Sinh", "Taml", "Telu", "Thaa", "Thai", "Tibt"].map((script) => `\\p{scx=${script}}`),
+  ...OTHER_SCRIPTS.map((script) => `\\p{scx=${script}}`),
 ];
 const NEUTRAL = "\\u0020-\\u0040\\u005b-\\u0060\\u007b-\\u007e";
 const ONE_SCRIPT = new RegExp(GROUPS.map((group) => `^[${group}${NEUTRAL}]*$`).join("|"), "u");

@@ -149,8 +149,11 @@ export async function putSettings(
     await transaction.nativeUpdate(RedactionSettingsEntity, { workspaceId }, columns);
     seal({
       type: "redaction_settings_changed",
-      ...{ restore_values: restoreValues, allow_media: allowMedia, disabled_kinds: disabledKinds },
-      ...{ allowed: allow.length, own_llm: llmUrl !== undefined },
+      restore_values: restoreValues,
+      allow_media: allowMedia,
+      disabled_kinds: disabledKinds,
+      allowed: allow.length,
+      own_llm: llmUrl !== undefined,
     });
   });
   return wanted;

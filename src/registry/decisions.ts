@@ -95,11 +95,16 @@ async function rangeOfPage(
 function valuesOf(workspaceId: string, filter: DecisionFilter, { low, high }: SeqRange, size: number): unknown[] {
   const { decision, actionType, actionTypePrefix, tool = null } = filter;
   return [
-    ...[workspaceId, low, high, decision === undefined ? null : DECISION_NUMBERS[decision]],
-    ...[size + 1, MAX_PAGE_BYTES],
+    workspaceId,
+    low,
+    high,
+    decision === undefined ? null : DECISION_NUMBERS[decision],
+    size + 1,
+    MAX_PAGE_BYTES,
     actionType === undefined ? null : normaliseName(actionType),
     actionTypePrefix === undefined ? null : normaliseName(actionTypePrefix),
-    ...[tool, tool === null ? null : `"tool":${JSON.stringify(tool)}`],
+    tool,
+    tool === null ? null : `"tool":${JSON.stringify(tool)}`,
   ];
 }
 

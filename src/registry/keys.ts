@@ -67,7 +67,12 @@ export function newKey(workspaceId: string, draft: KeyDraft, nowMs: number, give
   const secret = given ?? createSecret();
   const prefix = given === undefined ? prefixOf(secret) : "";
   const key: ApiKeyRow = {
-    ...{ keyId, workspaceId, name, role, agentId, prefix },
+    keyId,
+    workspaceId,
+    name,
+    role,
+    agentId,
+    prefix,
     secretHash: hashSecret(secret),
     createdAtMs: nowMs,
     expiresAtMs: ttlSeconds === undefined ? null : nowMs + ttlSeconds * 1000,

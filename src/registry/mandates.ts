@@ -85,11 +85,22 @@ function viewFromState(mandate: MandateState, tools: ToolLookup): MandateView {
   const { version, digest, name, scope, departmentId, agentId, priority, mode, violations } = compiled;
   return {
     mandateId: compiled.id,
-    ...{ version, digest, name, scope, departmentId, agentId, priority, mode, violations },
+    version,
+    digest,
+    name,
+    scope,
+    departmentId,
+    agentId,
+    priority,
+    mode,
+    violations,
     description: String(sealed.definition.description ?? ""),
     rules: compiled.rules.map(({ source }) => typedRule(source, tools)),
     status: violations.length === 0 ? "active" : "stale",
-    ...{ createdAtMs, updatedAtMs, createdSeq, pack },
+    createdAtMs,
+    updatedAtMs,
+    createdSeq,
+    pack,
   };
 }
 
@@ -106,7 +117,10 @@ function viewFromRow(row: MandateVersionRow, tools?: ToolLookup): MandateView {
     rules: tools === undefined ? rules : rules.map((rule) => typedRule(rule, tools)),
     status: "archived",
     violations: [],
-    ...{ createdAtMs, updatedAtMs, createdSeq, pack: row.pack ?? undefined },
+    createdAtMs,
+    updatedAtMs,
+    createdSeq,
+    pack: row.pack ?? undefined,
   };
 }
 
@@ -262,7 +276,11 @@ export function versionRow(
 ): MandateVersionRow {
   return {
     workspaceId: state.workspaceId,
-    ...{ mandateId, version, digest, createdAtMs, createdSeq },
+    mandateId,
+    version,
+    digest,
+    createdAtMs,
+    createdSeq,
     definition: structuredClone(definition) as never,
     updatedAtMs: nowMs,
     archived: false,

@@ -122,7 +122,11 @@ export class McpDefinitions {
   readonly #orm: Database["orm"];
   readonly #logs: McpDefinitionsOptions["logs"];
   readonly #cache = new LRUCache<string, Cached>({
-    ...{ max: CACHED_SERVERS, maxSize: CACHED_TOOLS, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
+    max: CACHED_SERVERS,
+    maxSize: CACHED_TOOLS,
+    ttl: CACHE_MS,
+    updateAgeOnGet: true,
+    ttlAutopurge: true,
     dispose: ({ unsubscribe }) => unsubscribe(),
   });
 
@@ -322,7 +326,12 @@ function reviewedFrom(
 }
 
 const unusable = (server: McpServer, name: string, reason: string): ReviewedTool => ({
-  ...{ name, registeredName: `${server.name}.${name}`, digest: "", version: 0, status: "unusable", reason },
+  name,
+  registeredName: `${server.name}.${name}`,
+  digest: "",
+  version: 0,
+  status: "unusable",
+  reason,
   repeated: [],
 });
 

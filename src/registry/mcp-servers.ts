@@ -102,7 +102,11 @@ export class McpServers {
   readonly #logs: McpServersOptions["logs"];
   readonly #encryptor: Encryptor;
   readonly #cache = new LRUCache<string, Cached>({
-    ...{ max: CACHED_WORKSPACES, maxSize: CACHED_CHARACTERS, ttl: CACHE_MS, updateAgeOnGet: true, ttlAutopurge: true },
+    max: CACHED_WORKSPACES,
+    maxSize: CACHED_CHARACTERS,
+    ttl: CACHE_MS,
+    updateAgeOnGet: true,
+    ttlAutopurge: true,
     dispose: ({ unsubscribe }) => unsubscribe(),
   });
 
@@ -174,8 +178,11 @@ export class McpServers {
       if (update.url !== undefined && before.url === null) throw invalidField("url", "is for a server that has a URL");
       const headers = headersAfter(before, update.headers);
       const changed = {
-        ...{ url: update.url ?? before.url, headers, mode: update.mode ?? before.mode },
-        ...{ revision: before.revision + 1, updatedAtMs: nowMs },
+        url: update.url ?? before.url,
+        headers,
+        mode: update.mode ?? before.mode,
+        revision: before.revision + 1,
+        updatedAtMs: nowMs,
       };
       const row = this.#rowFrom({ ...before, ...changed });
       await transaction.nativeUpdate(McpServerEntity, { workspaceId, name: before.name }, { ...row });
@@ -221,7 +228,14 @@ export class McpServers {
     const open = (column: string, sealed: Uint8Array): NamedSecrets =>
       JSON.parse(this.#encryptor.decrypt(workspaceId, `mcp_server.${column} ${name}`, sealed));
     return {
-      ...{ workspaceId, name, url, command, args, revision, createdAtMs, updatedAtMs },
+      workspaceId,
+      name,
+      url,
+      command,
+      args,
+      revision,
+      createdAtMs,
+      updatedAtMs,
       env: open("sealed_env", row.sealedEnv),
       headers: open("sealed_headers", row.sealedHeaders),
       mode: quarantine ? "quarantine" : "open",
@@ -252,7 +266,12 @@ async function getRow({ transaction, state }: ChangeScope, name: string): Promis
 
 function sealedFrom({ name, url, command, args, envNames, headerNames, quarantine }: McpServerRow): SealedMcpServer {
   return {
-    ...{ name, url: url ?? null, command: command ?? null, args, env_names: envNames, header_names: headerNames },
+    name,
+    url: url ?? null,
+    command: command ?? null,
+    args,
+    env_names: envNames,
+    header_names: headerNames,
     mode: quarantine ? "quarantine" : "open",
   };
 }

@@ -335,7 +335,9 @@ async function sealPlan(scope: ChangeScope, name: string, plan: PackPlan): Promi
 
 const packedFrom = ({ id, name, version, digest }: CompiledMandate): PackedMandate => ({
   mandateId: id,
-  ...{ name, version, digest },
+  name,
+  version,
+  digest,
 });
 
 function appliedFrom(state: WorkspaceState, name: string, set: CompiledSet, plan: PackPlan): AppliedPack {

@@ -178,7 +178,9 @@ export async function createWorkspace(
   const { key, sealed, secret } = newKey(workspaceId, firstAdmin, nowMs, givenSecret);
   const changes: ControlChange[] = [
     {
-      ...{ type: "workspace_created", workspace: sealedFrom(workspace), policy_digest: EMPTY_POLICY_DIGEST },
+      type: "workspace_created",
+      workspace: sealedFrom(workspace),
+      policy_digest: EMPTY_POLICY_DIGEST,
       ...(signingKey === undefined ? {} : { signing_key: signingKey }),
     },
     { type: "key_created", key: sealed },

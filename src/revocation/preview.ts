@@ -62,7 +62,8 @@ function itemFrom(state: WorkspaceState, item: AuthorityItem): PreviewedItem {
 }
 
 const itemFromKey = ({ keyId, name, expiresAtMs }: ApiKeyRow): PreviewedItem => ({
-  ...{ id: keyId, name },
+  id: keyId,
+  name,
   expiresAtMs: expiresAtMs ?? null,
 });
 
@@ -86,8 +87,14 @@ function revokedFrom(state: WorkspaceState, { items, keys }: RevocationPlan): Re
 }
 
 const NO_AUTHORITY: RevocationPlan["items"] = {
-  ...{ sessions: [], credentials: [], grants_given: [], grants_received: [] },
-  ...{ temporal_windows: [], intent_contracts: [], federation_tokens: [], mcp_tool_policies: [] },
+  sessions: [],
+  credentials: [],
+  grants_given: [],
+  grants_received: [],
+  temporal_windows: [],
+  intent_contracts: [],
+  federation_tokens: [],
+  mcp_tool_policies: [],
 };
 
 /** Lists what revoking an agent at a time would end; empty if it is already revoked. Throws AGENT_NOT_FOUND. */
@@ -115,7 +122,9 @@ export async function previewRevocation(
     keys: kindFrom(plan.keys.map(itemFromKey)),
     escalations: kindFrom(
       pending.map(({ escalationId, createdSeq, expiresAtMs }) => ({
-        ...{ id: escalationId, name: types.get(createdSeq) ?? "", expiresAtMs },
+        id: escalationId,
+        name: types.get(createdSeq) ?? "",
+        expiresAtMs,
       })),
     ),
   };

@@ -46,8 +46,13 @@ export interface PostgresFiles {
 
 const ACCOUNTS = ["postgres", "nobody"];
 const INITDB_FLAGS = [
-  ...[`--username=${OWNER}`, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"],
-  ...["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"],
+  `--username=${OWNER}`,
+  "--auth=scram-sha-256",
+  "--encoding=UTF8",
+  "--locale=C",
+  "--locale-provider=builtin",
+  "--builtin-locale=C.UTF-8",
+  "--no-instructions",
 ];
 const PLATFORM = `${process.platform}-${process.arch}`;
 

@@ -193,8 +193,11 @@ export class Deliverer {
     const { name, seq } = event;
     const result = await postAttempt(this.#context, webhook, {
       ...messageFrom(webhook, event),
-      ...{ event: name, seq, attempt: webhook.failures + 1 },
-      ...{ timeoutMs: timing.attemptMs, signal: this.#aborting.signal },
+      event: name,
+      seq,
+      attempt: webhook.failures + 1,
+      timeoutMs: timing.attemptMs,
+      signal: this.#aborting.signal,
     });
     if (this.#aborting.signal.aborted) return;
     const next = stateAfter(webhook, seq, result, { timing, nowMs: clock.now(), random });

@@ -103,7 +103,10 @@ function dataFromChange(change: ChangeBody): EventData {
     case "escalation_resolved": {
       const { escalation_id, agent_id, resolution, cause, edit, edited_from } = change;
       return {
-        ...{ escalation_id, agent_id, status: resolution, resolved_by: cause ?? change.by },
+        escalation_id,
+        agent_id,
+        status: resolution,
+        resolved_by: cause ?? change.by,
         ...(edit === undefined ? {} : { edited: true, replaced_by: edit.replaced_by ?? null }),
         ...(edited_from === undefined ? {} : { edited_from }),
       };

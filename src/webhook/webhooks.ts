@@ -135,8 +135,14 @@ export class Webhooks {
     this.#timing = { ...DEFAULT_TIMING, ...options.timing };
     this.#targets = createTargets({ allow, lookup });
     this.#delivery = new Delivery({
-      ...{ pool: database.pool, logs, log, targets: this.#targets, timing: this.#timing },
-      ...{ encryptor, clock, random },
+      pool: database.pool,
+      logs,
+      log,
+      targets: this.#targets,
+      timing: this.#timing,
+      encryptor,
+      clock,
+      random,
       semaphore: new Semaphore(DELIVERIES),
       owner: randomUUID(),
     });
@@ -294,8 +300,11 @@ export class Webhooks {
     const context = { targets: this.#targets, encryptor: this.#encryptor, clock: this.#clock };
     const { attempt } = await postAttempt(context, webhook, {
       ...testMessage(webhook, this.#clock.now()),
-      ...{ event: "webhook.test", seq: null, attempt: 1 },
-      ...{ timeoutMs: Math.min(TEST_MS, this.#timing.attemptMs), signal },
+      event: "webhook.test",
+      seq: null,
+      attempt: 1,
+      timeoutMs: Math.min(TEST_MS, this.#timing.attemptMs),
+      signal,
     });
     await stored(this.#pool.query({ ...recordWebhookAttempt, values: attemptValues(webhook, attempt) }));
     return attempt;

@@ -29,7 +29,10 @@ describe("federation tokens", () => {
 
   const issue = (over: Asked = {}): Promise<CreateFederationTokenResponse> =>
     test.authority.createFederationToken({
-      ...{ agentId, audience: "https://partner.example", allowedActionTypes: ["mail.*"], ttlSeconds: 60n },
+      agentId,
+      audience: "https://partner.example",
+      allowedActionTypes: ["mail.*"],
+      ttlSeconds: 60n,
       ...over,
     });
   const idOf = ({ federationToken }: CreateFederationTokenResponse): string => federationToken?.federationTokenId ?? "";

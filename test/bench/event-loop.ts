@@ -92,7 +92,8 @@ function contentAttack(
     prepare: async (ask, agentId) => {
       const action_type = `content.${made++}`;
       const rule = (each: readonly string[]): Json => ({
-        ...{ type: "content", decision: "block" },
+        type: "content",
+        decision: "block",
         conditions: { patterns: each, match_action_types: [action_type] },
       });
       for (let start = 0; start < patterns.length; start += 100) {
@@ -217,7 +218,8 @@ const ATTACKS: readonly Attack[] = [
       );
       await ask("POST", "/v1/enforce/tools", { name: "wide", input_schema: { type: "object", properties } });
       const rules = Array.from({ length: 10 }, () => ({
-        ...{ tool: "wide", decision: "block" },
+        tool: "wide",
+        decision: "block",
         conditions: { rules: typing(100) },
       }));
       return () => ask("POST", "/v1/enforce/mandates:compile", { rules });

@@ -17,7 +17,8 @@ const BOUND_MS = 2;
 const BOUND_RATIO = 1.1;
 
 const BODY = JSON.stringify({
-  ...{ model: "test-1", stream: true },
+  model: "test-1",
+  stream: true,
   messages: [{ role: "user", content: "Please write to jane.roe@corp-mail.org about order 17." }],
 });
 

@@ -93,7 +93,13 @@ function ratiosTo(small: Running, { measured }: Running, read: (measured: Measur
 }
 
 const HEADINGS = [
-  ...["workspace", "decisions/s", "service us", "database us", "speed ratio", "cost ratio", "cold start ms"],
+  "workspace",
+  "decisions/s",
+  "service us",
+  "database us",
+  "speed ratio",
+  "cost ratio",
+  "cold start ms",
 ];
 
 function tableOf(all: readonly Running[], small: Running): string {

@@ -166,7 +166,11 @@ async function addOtherMandates(log: WorkspaceLog, first: number, count: number)
       seal({ type: "mandate_published", mandate, policy_digest: state.policies.digestWith(mandate) });
       return {
         workspaceId: state.workspaceId,
-        ...{ mandateId, version, digest, ...times, archived: false },
+        mandateId,
+        version,
+        digest,
+        ...times,
+        archived: false,
         definition: structuredClone(definition) as never,
       };
     });

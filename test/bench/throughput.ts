@@ -113,19 +113,17 @@ function cellsOf(results: Results, { name, key, baseline }: Row): string[] {
 }
 
 const HEADINGS = [
-  ...[
-    "load",
-    "decisions/s",
-    "p50 ms",
-    "p99 ms",
-    "service us",
-    "database us",
-    "load us",
-    "baseline",
-    "baseline/s",
-    "ratio",
-    "of all rounds",
-  ],
+  "load",
+  "decisions/s",
+  "p50 ms",
+  "p99 ms",
+  "service us",
+  "database us",
+  "load us",
+  "baseline",
+  "baseline/s",
+  "ratio",
+  "of all rounds",
 ];
 
 function checksOf(results: Results): Check[] {

@@ -132,9 +132,19 @@ export async function runH2load(source: Unary, ms: number): Promise<Run> {
     const headers = ["content-type: application/grpc", "te: trailers", `x-api-key: ${target.apiKey}`];
     const [connections, inFlight] = isShared ? [1, callers] : [callers, 1];
     const args = [
-      ...["-c", `${connections}`, "-m", `${inFlight}`, "-t", "1", "-D", `${ms}ms`],
+      "-c",
+      `${connections}`,
+      "-m",
+      `${inFlight}`,
+      "-t",
+      "1",
+      "-D",
+      `${ms}ms`,
       ...headers.flatMap((header) => ["-H", header]),
-      ...["-d", join(folder, "body"), `--log-file=${join(folder, "log")}`, `http://${target.address}${UNARY_PATH}`],
+      "-d",
+      join(folder, "body"),
+      `--log-file=${join(folder, "log")}`,
+      `http://${target.address}${UNARY_PATH}`,
     ];
     const report = await runTool("h2load", args, ms + MAX_BESIDE_MS);
     if (!NONE_FAILED.test(report)) throw new Error(`requests of h2load failed:\n${report}`);

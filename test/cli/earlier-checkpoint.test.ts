@@ -17,8 +17,12 @@ const logText = ({ entries, publicPem, checkpoint }: WrittenLog, size: number): 
 
 const decisionText = ({ entries, publicPem, checkpoint, auditPath }: WrittenLog, index: number, size: number): string =>
   JSON.stringify({
-    ...{ format: "agent-control-plane.decision/1", body: entries[index]?.body, leaf_index: index },
-    ...{ audit_path: auditPath(index, size), checkpoint: checkpoint(size), public_keys: [publicPem] },
+    format: "agent-control-plane.decision/1",
+    body: entries[index]?.body,
+    leaf_index: index,
+    audit_path: auditPath(index, size),
+    checkpoint: checkpoint(size),
+    public_keys: [publicPem],
   });
 
 interface Case {

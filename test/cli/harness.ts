@@ -22,7 +22,8 @@ export async function agentctl(
   let stdout = "";
   let stderr = "";
   const code = await runAgentctl(argv, {
-    ...{ env, isTerminal },
+    env,
+    isTerminal,
     async write(text) {
       stdout += text;
     },

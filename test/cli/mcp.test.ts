@@ -16,7 +16,9 @@ describe("agentctl mcp", () => {
   });
   const mcp = (...more: readonly string[]): Promise<Run> =>
     agentctl(["mcp", ...more], {
-      ...{ AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey, BANK_TOKEN: "Bearer sesame" },
+      AGENTCTL_URL: service.http,
+      AGENTCTL_KEY: service.adminKey,
+      BANK_TOKEN: "Bearer sesame",
     });
 
   it("registers a server with secrets from the environment, lists it and removes it.", async () => {

@@ -14,7 +14,8 @@ export async function startServed(options: TestServiceOptions = {}): Promise<Ser
   const service = await startService(options);
   const folder = await createFolder();
   return {
-    ...{ ...service, folder },
+    ...service,
+    folder,
     agentctl: (...argv) => agentctl(argv, { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey }),
     intercept: (agentId, more = {}) =>
       service.rest("POST /v1/enforce/intercept", { agent_id: agentId, action_type: "read", ...more }) as never,

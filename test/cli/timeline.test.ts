@@ -134,7 +134,10 @@ describe("the timeline of a decision", () => {
     const [own, next] = [id("esc", "a"), id("esc", "b")];
     const resolved = (escalation_id: string, resolution: string, more: object) => ({
       type: "escalation_resolved",
-      ...{ escalation_id, resolution, note: "less", ...more },
+      escalation_id,
+      resolution,
+      note: "less",
+      ...more,
     });
     const edit = { edited_digest: "d", replaced_by: next };
     const extended = { type: "escalation_extended", escalation_id: own, expires_at: "2026-12-01T00:00:00.000Z" };
@@ -155,14 +158,13 @@ describe("the timeline of a decision", () => {
     );
     const using = { ...DECISION, used_escalation_id: next };
     const edited = {
-      ...{
-        type: "decision",
-        decision_id: id("dec", "y"),
-        edit_of: own,
-        escalation_id: next,
-        escalation_expires_at: "t",
-      },
-      ...{ action: { agent_id: OTHER }, trust: { after: 1 } },
+      type: "decision",
+      decision_id: id("dec", "y"),
+      edit_of: own,
+      escalation_id: next,
+      escalation_expires_at: "t",
+      action: { agent_id: OTHER },
+      trust: { after: 1 },
     };
     expect(explainedBy(using, edited, resolved(next, "approved", { edited_from: own }))).to.deep.equal([
       `decision ${id("dec", "y")} escalated the edited action of ${own} as ${next}`,

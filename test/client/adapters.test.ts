@@ -46,7 +46,9 @@ describe("adapters of the client library", () => {
   let service: TestService;
   let upstream: ToolsServer;
   const rule = (tool: string, decision: string, min: number, max = 1e9) => ({
-    ...{ type: "argument", tool, decision },
+    type: "argument",
+    tool,
+    decision,
     conditions: { operator: "AND", rules: [{ field: "amount", operator: "between", value: [min, max] }] },
   });
 
@@ -65,13 +67,19 @@ describe("adapters of the client library", () => {
   });
 
   const optionsOf = (agentId: string) => ({
-    ...{ controlPlane: service.admin, registerWith: service.admin, agentId, acceptEdits: true },
+    controlPlane: service.admin,
+    registerWith: service.admin,
+    agentId,
+    acceptEdits: true,
   });
 
   /** A model of the AI SDK that calls the tool once, and then says what it read. */
   const aiModel = (args: object): LanguageModel =>
     ({
-      ...{ specificationVersion: "v4", provider: "test", modelId: "test", supportedUrls: {} },
+      specificationVersion: "v4",
+      provider: "test",
+      modelId: "test",
+      supportedUrls: {},
       async doGenerate({ prompt }: { prompt: { role: string; content: unknown }[] }) {
         const last = prompt.at(-1);
         const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
@@ -100,7 +108,10 @@ describe("adapters of the client library", () => {
       const { tools, toolApproval } = guardAiTools({ pay }, optionsOf(agentId));
       const model = aiModel(args);
       const { text } = await generateText({
-        ...{ model, tools, prompt: "pay", stopWhen: isStepCount(3) },
+        model,
+        tools,
+        prompt: "pay",
+        stopWhen: isStepCount(3),
         ...(isApproved && { toolApproval }),
       });
       return { read: text, paid };
@@ -113,7 +124,9 @@ describe("adapters of the client library", () => {
     async call(agentId, args) {
       const paid: unknown[] = [];
       const pay = agentsTool({
-        ...{ name: "pay", description: "pays", parameters: PAYMENT },
+        name: "pay",
+        description: "pays",
+        parameters: PAYMENT,
         execute: async (given) => {
           paid.push(given);
           return `paid ${given.amount}`;
@@ -145,7 +158,9 @@ describe("adapters of the client library", () => {
     async call(agentId, args) {
       const paid: unknown[] = [];
       const pay = new DynamicStructuredTool({
-        ...{ name: "pay", description: "pays", schema: PAYMENT },
+        name: "pay",
+        description: "pays",
+        schema: PAYMENT,
         func: async (given: z.infer<typeof PAYMENT>) => {
           paid.push(given);
           return `paid ${given.amount}`;
@@ -329,7 +344,9 @@ describe("adapters of the client library", () => {
     const agentId = await service.agent();
     const started = Promise.withResolvers<void>();
     const pay = new DynamicStructuredTool({
-      ...{ name: "wait", description: "waits", schema: z.object({}) },
+      name: "wait",
+      description: "waits",
+      schema: z.object({}),
       func: async () => {
         started.resolve();
         return new Promise<string>(() => undefined);

@@ -120,7 +120,10 @@ describe("guard with acceptEdits", () => {
     expect(plain).to.equal("rejected");
     expect(edited).to.deep.include({ arguments: { amount: 1 }, actionContent: "pay" });
     const { decision } = await controlPlane.intercept({
-      ...{ agentId, actionType: "review.pay", actionContent: "pay", metadata: { arguments: { amount: 1 } } },
+      agentId,
+      actionType: "review.pay",
+      actionContent: "pay",
+      metadata: { arguments: { amount: 1 } },
       escalationId: (edited as { escalationId: string }).escalationId,
     });
     expect(decision).to.equal("allow");

@@ -65,8 +65,10 @@ describe("the transport over fetch", () => {
     expect(url).to.equal("https://control.example.com/agentcontrol.v1.EnforcementService/Intercept");
     expect(init).to.include({ method: "POST", redirect: "error" });
     expect(Object.fromEntries(new Headers(init.headers))).to.deep.equal({
-      ...{ "connect-protocol-version": "1", "connect-timeout-ms": "1500" },
-      ...{ "content-type": "application/proto", "x-api-key": "key" },
+      "connect-protocol-version": "1",
+      "connect-timeout-ms": "1500",
+      "content-type": "application/proto",
+      "x-api-key": "key",
     });
   });
 

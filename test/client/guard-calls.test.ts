@@ -35,7 +35,9 @@ describe("single calls of a guarded function", () => {
   const guarded = (more: object = {}) => {
     const seen: InterceptResult[] = [];
     const call = controlPlane.guard((amount: number) => `paid ${amount}`, {
-      ...{ agentId, actionType: "pay", toArguments: (amount: number) => ({ amount }) },
+      agentId,
+      actionType: "pay",
+      toArguments: (amount: number) => ({ amount }),
       onDecision: (result) => seen.push(result),
       ...more,
     });
@@ -161,7 +163,10 @@ describe("single calls of a guarded function", () => {
       const away = createControlPlane({ baseUrl: NOWHERE, apiKey: "none", timeoutMs: 200 });
       const onUnchecked = () => leaving.abort(new Error("rather not"));
       const probe = createProbe(away, {
-        ...{ agentId, actionType: "read", onUnreachable: "allow", onUnchecked },
+        agentId,
+        actionType: "read",
+        onUnreachable: "allow",
+        onUnchecked,
         signal: leaving.signal,
       });
       expect((await rejection(probe.call(1))).message).to.equal("rather not");
@@ -184,7 +189,10 @@ describe("single calls of a guarded function", () => {
       expect((await rejection(audited.call(1))).message).to.equal("the audit is away");
       const away = createControlPlane({ baseUrl: NOWHERE, apiKey: "none", timeoutMs: 200 });
       const unchecked = createProbe(away, {
-        ...{ agentId, actionType: "read", onUnreachable: "allow", onUnchecked: failing },
+        agentId,
+        actionType: "read",
+        onUnreachable: "allow",
+        onUnchecked: failing,
       });
       expect((await rejection(unchecked.call(1))).message).to.equal("the audit is away");
       expect([...audited.runs, ...unchecked.runs]).to.deep.equal([]);
@@ -205,10 +213,14 @@ describe("single calls of a guarded function", () => {
       });
       await service.rest("POST /v1/enforce/mandates", {
         name: `refunds ${agentId}`,
-        ...{ scope: "agent", agent_id: agentId },
+        scope: "agent",
+        agent_id: agentId,
         rules: [
           {
-            ...{ type: "argument", tool: "refund", decision: "block", description: "refunds are small" },
+            type: "argument",
+            tool: "refund",
+            decision: "block",
+            description: "refunds are small",
             conditions: { rules: [{ field: "amount", operator: ">", value: 500 }] },
           },
         ],

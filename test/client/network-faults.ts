@@ -194,9 +194,23 @@ async function selfSigned(): Promise<{ readonly key: Buffer; readonly cert: Buff
   try {
     const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
     await promisify(execFile)("openssl", [
-      ...["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"],
-      ...["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
-      ...["-keyout", key, "-out", cert],
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:P-256",
+      "-nodes",
+      "-days",
+      "2",
+      "-subj",
+      "/CN=localhost",
+      "-addext",
+      "subjectAltName=DNS:localhost,IP:127.0.0.1",
+      "-keyout",
+      key,
+      "-out",
+      cert,
     ]);
     return { key: await readFile(key), cert: await readFile(cert) };
   } finally {

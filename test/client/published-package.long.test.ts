@@ -94,7 +94,9 @@ describe("the published client", function () {
     console.log(`      ${Math.round(size / KIB)} KiB packed`);
     expect(size).to.be.lessThan(MAX_TARBALL);
     expect(await installedIn(client.project)).to.deep.equal([
-      ...["@agent-control-plane/client", "@bufbuild/protobuf", "@connectrpc/connect"],
+      "@agent-control-plane/client",
+      "@bufbuild/protobuf",
+      "@connectrpc/connect",
     ]);
   });
 
@@ -154,7 +156,9 @@ describe("the published client", function () {
     });
 
     const envFor = async (more: Readonly<Record<string, string>> = {}) => ({
-      ...{ BASE_URL: service.http, KEY: service.adminKey, AGENT: await service.agent() },
+      BASE_URL: service.http,
+      KEY: service.adminKey,
+      AGENT: await service.agent(),
       ...more,
     });
 

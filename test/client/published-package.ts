@@ -49,7 +49,9 @@ export async function publishPackage(): Promise<PublishedPackage> {
   await npm(project, "install", "--prefer-offline", tarball);
   for (const file of await readdir(APP)) await cp(join(APP, file), join(project, file));
   return {
-    ...{ folder, tarball, project },
+    folder,
+    tarball,
+    project,
     [Symbol.asyncDispose]: () => rm(work, { recursive: true, force: true }),
   };
 }

@@ -217,7 +217,8 @@ class Attempt {
       signal: this.#leaving.signal,
       sessionId: this.#world.sessionId,
       onBehalfOf: this.#world.principalId,
-      ...{ escalationId, requestId },
+      escalationId,
+      requestId,
     });
     for (let left = call.repeat ?? 1; left > 1; left--) await guarded(this.#args);
     const outcome = guarded(this.#args).finally(() => this.#over.resolve());

@@ -31,7 +31,9 @@ describe("spans of guarded calls", () => {
   beforeEach(() => exporter.reset());
 
   const optionsFor = (more: Partial<GuardOptions<[string]>> = {}): GuardOptions<[string]> => ({
-    ...{ agentId, actionType: "read", toArguments: (secret) => ({ secret }) },
+    agentId,
+    actionType: "read",
+    toArguments: (secret) => ({ secret }),
     ...more,
   });
   const only = (): ReadableSpan => {
@@ -57,10 +59,13 @@ describe("spans of guarded calls", () => {
     expect(named("inner")?.parentSpanContext?.spanId).to.equal(span.spanContext().spanId);
     expect(span.instrumentationScope.name).to.equal("@agent-control-plane/client");
     expect(span.attributes).to.deep.equal({
-      ...{ "agentcontrol.agent_id": agentId, "agentcontrol.action_type": "read", "agentcontrol.tool": "files" },
+      "agentcontrol.agent_id": agentId,
+      "agentcontrol.action_type": "read",
+      "agentcontrol.tool": "files",
     });
     expect(decisionsOf(span)[0]).to.include({
-      ...{ "agentcontrol.decision": "allow", "agentcontrol.decision_path": "default" },
+      "agentcontrol.decision": "allow",
+      "agentcontrol.decision_path": "default",
     });
     expect(span.status.code).to.equal(SpanStatusCode.UNSET);
     const { resource: _, ...shown } = { ...span, resource: undefined };

@@ -18,7 +18,9 @@ function forbidden(options: Partial<ControlPlaneOptions>) {
   const controlPlane = createControlPlane({ baseUrl: NOWHERE, apiKey: KEY, timeoutMs: 400, ...options });
   let runs = 0;
   const call = controlPlane.guard(() => ++runs, {
-    ...{ agentId: "agt_1", actionType: "files.delete", toArguments: () => ({}) },
+    agentId: "agt_1",
+    actionType: "files.delete",
+    toArguments: () => ({}),
     onUnreachable: "allow",
     onUnchecked: (fault) => void faults.push(fault),
     abortWhenRevoked: false,
@@ -147,7 +149,10 @@ describe("a guarded function that may run unchecked", () => {
     const controlPlane = createControlPlane({ baseUrl: NOWHERE, apiKey: KEY, timeoutMs: 200 });
     let runs = 0;
     const call = controlPlane.guard(() => ++runs, {
-      ...{ agentId: "agt_1", actionType: "files.delete", toArguments: () => ({}), onUnreachable: "allow" },
+      agentId: "agt_1",
+      actionType: "files.delete",
+      toArguments: () => ({}),
+      onUnreachable: "allow",
       onUnchecked: () => {
         throw new Error("nobody is told");
       },

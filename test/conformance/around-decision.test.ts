@@ -181,7 +181,10 @@ const POINTS: readonly (readonly [point: string, attack: (scene: Scene) => Promi
     "a call under an ended credential costs no trust and counts in no limit",
     async (scene) => {
       const conditions = {
-        ...{ mode: "velocity", match_action_types: ["limited.*"], max_count: 1, window_seconds: 3_600 },
+        mode: "velocity",
+        match_action_types: ["limited.*"],
+        max_count: 1,
+        window_seconds: 3_600,
         scope: "agent",
       };
       const agent_id = await scene.agent({ type: "sequence", decision: "block", conditions });
@@ -248,7 +251,10 @@ const POINTS: readonly (readonly [point: string, attack: (scene: Scene) => Promi
       const policy = { agent_id, server: "fs", tool: "write_*", decision: "block" };
       await scene.do("AuthorityService.CreateMcpToolPolicy", policy);
       const of = (tool: string, metadata: JsonObject = {}): JsonObject => ({
-        ...{ agent_id, action_type: "call", tool, metadata },
+        agent_id,
+        action_type: "call",
+        tool,
+        metadata,
       });
       const forms = ["fs.write_file", "mcp__fs__write_file", "fs__write_file", "fs/write_file", "FS/WRITE_FILE"];
       const servers = ["fs", "FS", " fs "].map((mcp_server) => of("write_file", { mcp_server }));
@@ -308,7 +314,8 @@ const POINTS: readonly (readonly [point: string, attack: (scene: Scene) => Promi
         scene.do("ToolService.RegisterTool", { name, input_schema: { type: "object", properties } });
       await register({ sum: { type: "number" } });
       const rule = (decision: string) => ({
-        ...{ tool: name, decision },
+        tool: name,
+        decision,
         conditions: { operator: "AND", rules: [{ field: "sum", operator: ">", value: 5 }] },
       });
       const [blocked, asked] = [await scene.agent(rule("block")), await scene.agent(rule("allow"))];

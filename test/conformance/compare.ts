@@ -27,7 +27,8 @@ export function expectPart(actual: JsonValue | undefined, wanted: JsonValue): vo
 /** Asserts that a call failed as wanted. */
 export function expectError(answer: Answer, { code, reason, violations = [] }: WantedError): void {
   expect({ code: answer.code, reason: answer.reason, message: answer.message }).to.deep.equal({
-    ...{ code, message: answer.message },
+    code,
+    message: answer.message,
     reason: reason ?? answer.reason,
   });
   for (const wanted of violations) {

@@ -59,7 +59,9 @@ describe("EnforcementService.InterceptStream over gRPC", () => {
     const caseRun = await createGrpcScene(service);
     await caseRun.prepare(["agent", "blocking"]);
     const actions = ["mail.send", "danger.zone", "mail.read"].map((action_type) => ({
-      ...{ action_type, agent_id: caseRun.fill("{{agent.agent.agent_id}}"), request_id: randomUUID() },
+      action_type,
+      agent_id: caseRun.fill("{{agent.agent.agent_id}}"),
+      request_id: randomUUID(),
     }));
     const { replies, code } = await exchange(
       service,
@@ -106,7 +108,9 @@ describe("EnforcementService.InterceptStream over gRPC", () => {
     const caseRun = await createGrpcScene(service);
     await caseRun.prepare(["agent", "first_try"]);
     const intercept = {
-      ...{ agent_id: "{{agent.agent.agent_id}}", action_type: "mail.send", action_content: "hello" },
+      agent_id: "{{agent.agent.agent_id}}",
+      action_type: "mail.send",
+      action_content: "hello",
       request_id: "6f1c2c3e-58a4-4c55-9a51-2b7f0f6f3c11",
     };
     const before = await caseRun.mark();

@@ -6,13 +6,23 @@ import { expectError, expectPart, meaningOf } from "./compare.ts";
 import { openService, type SharedService } from "./service.ts";
 
 const HTTP_STATUS: Readonly<Record<string, number>> = {
-  ...{ OK: 200, INVALID_ARGUMENT: 400, UNAUTHENTICATED: 401, PERMISSION_DENIED: 403, NOT_FOUND: 404 },
-  ...{ ALREADY_EXISTS: 409, FAILED_PRECONDITION: 400, RESOURCE_EXHAUSTED: 429, DEADLINE_EXCEEDED: 504 },
-  ...{ OUT_OF_RANGE: 400 },
+  OK: 200,
+  INVALID_ARGUMENT: 400,
+  UNAUTHENTICATED: 401,
+  PERMISSION_DENIED: 403,
+  NOT_FOUND: 404,
+  ALREADY_EXISTS: 409,
+  FAILED_PRECONDITION: 400,
+  RESOURCE_EXHAUSTED: 429,
+  DEADLINE_EXCEEDED: 504,
+  OUT_OF_RANGE: 400,
 };
 /** Where HTTP has a better word than the code, as the comments of `error_reason.proto` say. */
 const STATUS_OF_REASON: Readonly<Record<string, number>> = {
-  ...{ BODY_TOO_LARGE: 413, ESCALATION_RESOLVED: 409, PACK_CHANGED: 409, MCP_TOOL_CHANGED: 409 },
+  BODY_TOO_LARGE: 413,
+  ESCALATION_RESOLVED: 409,
+  PACK_CHANGED: 409,
+  MCP_TOOL_CHANGED: 409,
   MCP_UPSTREAM_UNAVAILABLE: 502,
 };
 

@@ -29,8 +29,13 @@ function isCanonical(value: JsonValue): boolean {
 }
 
 const action = fc.record({
-  ...{ agentId: text, actionType: text, actionContent: text, metadata: fc.option(metadata, { nil: undefined }) },
-  ...{ onBehalfOf: optional, grantId: optional, intentContractId: optional },
+  agentId: text,
+  actionType: text,
+  actionContent: text,
+  metadata: fc.option(metadata, { nil: undefined }),
+  onBehalfOf: optional,
+  grantId: optional,
+  intentContractId: optional,
 });
 const tool = fc.option(fc.record({ name: text, version: fc.nat() }), { nil: undefined });
 
@@ -41,9 +46,14 @@ describe("the action digest", () => {
         const covered = given.metadata && JSON.parse(JSON.stringify(given.metadata));
         for (const name of ignores) if (covered !== undefined) delete covered[name];
         const want = digestOf({
-          ...{ agent_id: given.agentId, action_type: given.actionType, action_content: given.actionContent },
-          ...{ tool: toolName ?? null, tool_version: schema?.version ?? null, metadata: covered ?? null },
-          ...{ on_behalf_of: given.onBehalfOf ?? null, grant_id: given.grantId ?? null },
+          agent_id: given.agentId,
+          action_type: given.actionType,
+          action_content: given.actionContent,
+          tool: toolName ?? null,
+          tool_version: schema?.version ?? null,
+          metadata: covered ?? null,
+          on_behalf_of: given.onBehalfOf ?? null,
+          grant_id: given.grantId ?? null,
           intent_contract_id: given.intentContractId ?? null,
         });
         const { grantId, intentContractId, ...rest } = given;

@@ -115,7 +115,9 @@ describe("deciding on behalf of a principal", () => {
     await lend(onBehalfOf, agentId);
     const mandate = (name: string, target: string, pattern: string) =>
       test.mandates.createMandate({
-        ...{ name: `${name} ${target}`, scope: Scope.AGENT, agentId: target },
+        name: `${name} ${target}`,
+        scope: Scope.AGENT,
+        agentId: target,
         rules: [{ type: RuleType.ACTION, decision: Decision.BLOCK, conditions: { matchActionTypes: [pattern] } }],
       });
     await mandate("principal", onBehalfOf, "mail.a");

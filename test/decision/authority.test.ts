@@ -210,7 +210,9 @@ describe("deciding under authority", () => {
       return (await test.authority.createMcpToolPolicy(init)).mcpToolPolicy?.mcpToolPolicyId ?? "";
     };
     const call = (agentId: string, server: string, tool: string): InterceptInit => ({
-      ...{ agentId, actionType: "tool.call", tool },
+      agentId,
+      actionType: "tool.call",
+      tool,
       metadata: { mcp_server: server, arguments: {} },
     });
     const POLICY = "mcp_tool_policy MCP_TOOL_POLICY";

@@ -75,7 +75,9 @@ describe("a disguised name", () => {
           "action_types[0]",
           () =>
             workspace.authority.createGrant({
-              ...{ grantorAgentId: agentId, granteeAgentId: other, actionTypes: [text] },
+              grantorAgentId: agentId,
+              granteeAgentId: other,
+              actionTypes: [text],
             }),
         ],
       ];

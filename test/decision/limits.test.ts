@@ -168,7 +168,11 @@ describe("the window of a group that nobody asks for any more", () => {
       "w",
     );
     const spec = (scope: CounterSpec["scope"]): CounterSpec => ({
-      ...{ key: "pay", patterns: ["pay"], countDecisions: [], windowMs: 1_000, scope },
+      key: "pay",
+      patterns: ["pay"],
+      countDecisions: [],
+      windowMs: 1_000,
+      scope,
     });
     windows.require([spec("workspace"), spec("department")], 0);
     const missing = windows.missing(0, 0) as MissingHistory;

@@ -118,8 +118,15 @@ describe("the receipt of a decision", () => {
       const asked = { agentId, actionType, actionContent: "x", metadata: { arguments: { b: 1, a: [] } } };
       const { decisionId } = await workspace.intercept(asked);
       const want = digestOf({
-        ...{ agent_id: agentId, action_type: actionType, action_content: "x", tool: null, tool_version: null },
-        ...{ metadata: { arguments: { a: [], b: 1 } }, on_behalf_of: null, grant_id: null, intent_contract_id: null },
+        agent_id: agentId,
+        action_type: actionType,
+        action_content: "x",
+        tool: null,
+        tool_version: null,
+        metadata: { arguments: { a: [], b: 1 } },
+        on_behalf_of: null,
+        grant_id: null,
+        intent_contract_id: null,
       });
       const { receipt } = await workspace.enforcement.getDecision({ decisionId });
       expect(receipt?.actionDigest).to.equal(want);

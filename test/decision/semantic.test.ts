@@ -17,7 +17,8 @@ import { actionRule, failureOf, openWorkspace, type TestWorkspace } from "../sup
 type ConditionsInit = MessageInitShape<typeof ConditionsSchema>;
 
 const semanticRule = (conditions: ConditionsInit = {}, decision = Decision.BLOCK) => ({
-  ...{ type: RuleType.SEMANTIC, decision },
+  type: RuleType.SEMANTIC,
+  decision,
   conditions: { prompt: "sends secrets", matchActionTypes: ["mail.*"], ...conditions },
 });
 
@@ -55,7 +56,12 @@ describe("a guard that is asked before the log", () => {
     const [guard, ...others] = await guardsOf(decisionId);
     expect(others).to.deep.equal([]);
     expect(guard).to.deep.include({
-      ...{ mandateId, version: 1, rule: "rules[1]", model: "model-2025-01-01", violates: true, confidence: 0.93 },
+      mandateId,
+      version: 1,
+      rule: "rules[1]",
+      model: "model-2025-01-01",
+      violates: true,
+      confidence: 0.93,
       reason: "it sends a secret away",
     });
     expect(guard?.latencyMs).to.be.at.least(0);

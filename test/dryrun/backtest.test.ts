@@ -134,11 +134,17 @@ describe("a backtest", () => {
         const policy = { server: "s", decision: drawFrom(below, [Decision.ESCALATE, Decision.BLOCK]) };
         await authority.createMcpToolPolicy({ ...policy, tool: "drop*" });
         const { grant } = await authority.createGrant({
-          ...{ grantorAgentId: lender, granteeAgentId: actor },
-          ...{ actionTypes: ["pay*", "file.*"], maxUses: 12n },
+          grantorAgentId: lender,
+          granteeAgentId: actor,
+          actionTypes: ["pay*", "file.*"],
+          maxUses: 12n,
         });
         const { token } = await authority.createFederationToken({
-          ...{ agentId: other, audience: "a", allowedActionTypes: ["*"], maxTrustLevel: 42, ttlSeconds: 86_400n },
+          agentId: other,
+          audience: "a",
+          allowedActionTypes: ["*"],
+          maxTrustLevel: 42,
+          ttlSeconds: 86_400n,
         });
         const tools = [{ tool: "unknown" }, { tool: "s.drop_all" }];
         for (const step of randomPlan(below, 60)) {
@@ -170,7 +176,8 @@ describe("a backtest", () => {
     withWorkspace({}, async (test) => {
       const agentId = await test.agent("talker");
       const semantic = (prompt: string) => ({
-        ...{ type: RuleType.SEMANTIC, decision: Decision.BLOCK },
+        type: RuleType.SEMANTIC,
+        decision: Decision.BLOCK,
         conditions: { prompt, matchActionTypes: ["say"] },
       });
       await test.mandate([semantic("gossip")], { name: "talk" });

@@ -20,7 +20,9 @@ const PAYMENT = toolFrom(
 
 /** A rule over the amount of a payment. */
 const amountRule = (value: number): RuleJson => ({
-  ...{ type: "argument", tool: "send_payment", decision: "block" },
+  type: "argument",
+  tool: "send_payment",
+  decision: "block",
   conditions: { rules: [{ field: "amount", operator: ">", value, currency: "EUR" }] },
 });
 
@@ -89,7 +91,8 @@ describe("generated tests", () => {
 
   it("leave out what they cannot test, and say so.", async () => {
     const semantic = create(RuleSchema, {
-      ...{ type: RuleType.SEMANTIC, decision: Decision.BLOCK },
+      type: RuleType.SEMANTIC,
+      decision: Decision.BLOCK,
       conditions: create(ConditionsSchema, { prompt: "leaks a secret" }),
     });
     const content: RuleJson = { type: "content", decision: "block", conditions: { patterns: ["\\p{Greek}+"] } };
@@ -108,7 +111,9 @@ describe("generated tests", () => {
 
   it("are bounded for the largest mandate, and leave the event loop free.", async () => {
     const rules = Array.from({ length: 200 }, (_, index) => ({
-      ...{ type: "argument", tool: "send_payment", decision: "block" },
+      type: "argument",
+      tool: "send_payment",
+      decision: "block",
       conditions: {
         operator: "OR",
         rules: Array.from({ length: 100 }, (_each, at) => ({ field: "amount", operator: ">", value: index + at })),

@@ -59,10 +59,12 @@ describe("the list of limits", () => {
     await publish("allowed only", [velocityRule(100, { countDecisions: [Decision.ALLOW] })]);
     await publish("watching", [velocityRule(1, { scope: Scope.WORKSPACE })], { mode: MandateMode.OBSERVE });
     await publish("for ben", [velocityRule(100), velocityRule(100, { scope: Scope.DEPARTMENT })], {
-      ...{ scope: Scope.AGENT, agentId: ben },
+      scope: Scope.AGENT,
+      agentId: ben,
     });
     await publish("for dev", [velocityRule(100), velocityRule(100, { scope: Scope.DEPARTMENT })], {
-      ...{ scope: Scope.DEPARTMENT, departmentId: dev },
+      scope: Scope.DEPARTMENT,
+      departmentId: dev,
     });
     const steps = ["read", "pack", "send*"];
     await publish("steps", [orderedRule(steps)]);
@@ -72,20 +74,16 @@ describe("the list of limits", () => {
       { type: RuleType.ACTION, decision: Decision.BLOCK, conditions: { matchActionTypes: ["x"] } },
     ]);
     const acts: [string | undefined, string][] = [
-      ...[
-        [ann, "pay"],
-        [ann, "pay.more"],
-        [ben, "pay"],
-        [cid, "read"],
-        [ben, "pack"],
-        [ann, "read"],
-      ],
-      ...[
-        [ben, "pay"],
-        [ann, "pack"],
-        [dan, "pay"],
-        [dan, "send"],
-      ],
+      [ann, "pay"],
+      [ann, "pay.more"],
+      [ben, "pay"],
+      [cid, "read"],
+      [ben, "pack"],
+      [ann, "read"],
+      [ben, "pay"],
+      [ann, "pack"],
+      [dan, "pay"],
+      [dan, "send"],
     ] as [string | undefined, string][];
     for (const [agentId = "", actionType] of acts) await test.intercept({ agentId, actionType });
     limits = new Map((await listed()).map((limit) => [`${limit.mandateName} ${limit.rule}`, limit]));
@@ -98,7 +96,9 @@ describe("the list of limits", () => {
     const all = await listed();
     expect(all).to.have.length(13);
     expect(all.map(({ mandateName }) => mandateName).slice(0, 3)).to.deep.equal([
-      ...["steps of departments", "steps of all", "steps"],
+      "steps of departments",
+      "steps of all",
+      "steps",
     ]);
     expect(limit("watching")).to.include({ mode: MandateMode.OBSERVE, decision: Decision.BLOCK, version: 1 });
     for (const pageSize of [1, 2, 5]) expect(await listed({ pageSize })).to.deep.equal(all);

@@ -14,7 +14,9 @@ const schemaOf = (amount: string) => ({
 
 const amountRule = (value: number) =>
   fromJson(RuleSchema, {
-    ...{ type: "RULE_TYPE_ARGUMENT", tool: "send_payment", decision: "DECISION_BLOCK" },
+    type: "RULE_TYPE_ARGUMENT",
+    tool: "send_payment",
+    decision: "DECISION_BLOCK",
     conditions: { rules: [{ field: "amount", operator: ">", value }] },
   });
 

@@ -25,7 +25,9 @@ describe("a preflight on one of three started servers", function () {
           return (await fetch(drawFrom(below, servers).http + path, { headers, ...sent })).json() as never;
         };
         const bodyOf = ({ actionType, actionContent, tool, metadata }: ReturnType<typeof randomPlan>[number]) => ({
-          ...{ action_type: actionType, action_content: actionContent, metadata },
+          action_type: actionType,
+          action_content: actionContent,
+          metadata,
           ...(tool !== undefined && { tool }),
         });
         try {
@@ -44,8 +46,13 @@ describe("a preflight on one of three started servers", function () {
             const { decision, decision_path, policy_name, reasons } = reply;
             const { trust, authorisation } = receipt as { trust: Step; authorisation: Step };
             expect(foreseen[index]).to.deep.include({
-              ...{ index, decision, decision_path, policy_name, reasons },
-              ...{ trust_before: trust.before, trust_after: trust.after },
+              index,
+              decision,
+              decision_path,
+              policy_name,
+              reasons,
+              trust_before: trust.before,
+              trust_after: trust.after,
               collective_limits: authorisation.collective_limits,
             });
           }

@@ -55,7 +55,8 @@ describe("a preflight", () => {
             trust: { before: foreseen?.trustBefore, after: foreseen?.trustAfter },
             limits: foreseen?.collectiveLimits.map(({ $typeName: _, scope, mandateId, ...limit }) => ({
               ...Object.fromEntries(Object.entries(limit).map(([name, value]) => [name, plainNumber(value)])),
-              ...{ scope: Scope[scope].toLowerCase(), mandate_id: mandateId },
+              scope: Scope[scope].toLowerCase(),
+              mandate_id: mandateId,
             })),
           }).to.deep.equal({
             decision: reply.decision,

@@ -20,7 +20,9 @@ import { publishRandomly, randomPlan } from "./plans.ts";
 
 const value = (json: JsonValue) => fromJson(ValueSchema, json);
 const condition = (field: string, operator: string, expected: JsonValue, more = {}) => ({
-  ...{ field, operator, value: value(expected) },
+  field,
+  operator,
+  value: value(expected),
   ...more,
 });
 
@@ -83,12 +85,22 @@ describe("a probe", () => {
     ]);
     expect(conditionsOf(shown, 0)).to.deep.equal([
       {
-        ...{ condition: "rules[0].conditions.rules[0]", path: "amount", operator: ">", expected: 500 },
-        ...{ seen: "CONDITION_SEEN_PRESENT", value: 750, holds: true },
+        condition: "rules[0].conditions.rules[0]",
+        path: "amount",
+        operator: ">",
+        expected: 500,
+        seen: "CONDITION_SEEN_PRESENT",
+        value: 750,
+        holds: true,
       },
       {
-        ...{ condition: "rules[0].conditions.rules[1]", path: "to", operator: "!=", expected: "ACME" },
-        ...{ seen: "CONDITION_SEEN_PRESENT", value: "EVIL", holds: true },
+        condition: "rules[0].conditions.rules[1]",
+        path: "to",
+        operator: "!=",
+        expected: "ACME",
+        seen: "CONDITION_SEEN_PRESENT",
+        value: "EVIL",
+        holds: true,
       },
     ]);
     expect(conditionsOf(shown, 2)).to.deep.equal([

@@ -96,7 +96,9 @@ function conditionalRule(from: Draw, type: string, tool: ToolSchema, tools: Tool
     isOdd ? (conditionFor(from, paths) as unknown as JsonObject) : plainCondition(from, paths);
   const decision = draw(from, DECISIONS);
   const rule = (rules: JsonObject[]): RuleJson => ({
-    ...{ type, tool: tool.name, decision },
+    type,
+    tool: tool.name,
+    decision,
     conditions: { operator: draw(from, ["AND", "OR"]), rules },
   });
   const usable = (): JsonObject => {

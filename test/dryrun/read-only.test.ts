@@ -66,7 +66,9 @@ const RUNS: Readonly<Record<string, (on: Replica, subjects: Subjects) => Promise
   "a probe with drafts": ({ dryRuns }, { agentId }) =>
     dryRuns.probe({
       agentId,
-      ...{ actionType: "pay", tool: "pay_invoice", metadata: { arguments: { amount: 900 } } },
+      actionType: "pay",
+      tool: "pay_invoice",
+      metadata: { arguments: { amount: 900 } },
       drafts: [BLOCKING],
     }),
   "a backtest": async (on) => {

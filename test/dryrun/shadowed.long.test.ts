@@ -45,16 +45,20 @@ interface Pair {
 }
 
 const on = (conditions: readonly unknown[], decision = "block", joint = "AND"): RuleJson => ({
-  ...{ type: "argument", tool: "pay", decision },
+  type: "argument",
+  tool: "pay",
+  decision,
   conditions: { operator: joint, rules: conditions as never },
 });
 const amount = (operator: string, value: unknown, more = {}) => ({ field: "amount", operator, value, ...more });
 const action = (decision: string, ...types: string[]): RuleJson => ({
-  ...{ type: "action", decision },
+  type: "action",
+  decision,
   conditions: { match_action_types: types },
 });
 const velocity = (max: number, more: object = {}): RuleJson => ({
-  ...{ type: "sequence", decision: "block" },
+  type: "sequence",
+  decision: "block",
   conditions: { mode: "velocity", match_action_types: ["pay*"], max_count: `${max}`, window_seconds: "60", ...more },
 });
 
@@ -323,13 +327,19 @@ function randomContext(from: Draw, tool: ToolSchema): EvaluationContext {
     ageMs: from(fc.nat, 120_000),
   }));
   return contextFrom({
-    ...{ agentId, departmentIds: DEPARTMENTS[agentId] ?? [], actionType: draw(from, TYPES) },
+    agentId,
+    departmentIds: DEPARTMENTS[agentId] ?? [],
+    actionType: draw(from, TYPES),
     ...(from(fc.nat, 5) > 0 && { tool }),
-    ...{ arguments: args, metadata: args, actionContent: draw(from, ["", "ab", "b5"]) },
+    arguments: args,
+    metadata: args,
+    actionContent: draw(from, ["", "ab", "b5"]),
     trustTenths: from(fc.nat, 1000),
     nowMs: 1_750_000_000_000 + from(fc.nat, 604_800) * 1000,
     counterValue: (spec) => ({
-      ...{ group: agentId, members: 1, source: "decision_log" as const },
+      group: agentId,
+      members: 1,
+      source: "decision_log" as const,
       count: countOf(spec, agentId, past),
     }),
   });
@@ -388,11 +398,12 @@ describe("every rule that is reported as shadowed", () => {
       fc.property(fc.gen(), (from) => {
         const mandates = Array.from({ length: 25 }, (_, index) => {
           const over = draw<Partial<MandateSource>>(from, [
-            ...[{}, {}, {}, { priority: 1 }],
-            ...([
-              { scope: "agent", agentId: "agt_1" },
-              { scope: "department", departmentId: "dep_1" },
-            ] as const),
+            {},
+            {},
+            {},
+            { priority: 1 },
+            { scope: "agent", agentId: "agt_1" },
+            { scope: "department", departmentId: "dep_1" },
           ]);
           return mandateFrom(
             [randomRule(from, tool), randomRule(from, tool)],

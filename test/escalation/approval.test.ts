@@ -70,9 +70,15 @@ describe("an approved escalation", () => {
     const { body } = await workspace.receipt(decisionId);
     expect(body).to.deep.include({ digest_ignores: ["trace_id"], action_digest: actionDigest });
     const covered = {
-      ...{ agent_id: workspace.agentId, action_type: "ask", action_content: "may I" },
-      ...{ tool: null, tool_version: null, metadata: { arguments: { amount: 5 }, recipient: "ACME" } },
-      ...{ on_behalf_of: null, grant_id: null, intent_contract_id: null },
+      agent_id: workspace.agentId,
+      action_type: "ask",
+      action_content: "may I",
+      tool: null,
+      tool_version: null,
+      metadata: { arguments: { amount: 5 }, recipient: "ACME" },
+      on_behalf_of: null,
+      grant_id: null,
+      intent_contract_id: null,
     };
     expect(actionDigest).to.equal(digestOf(covered));
   });

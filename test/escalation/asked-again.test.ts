@@ -51,7 +51,7 @@ describe("an action that is asked for again", () => {
 
   it("joins no escalation of another agent, another action or one that was resolved.", async () => {
     const first = (await ask()).escalationId ?? "";
-    const other = { ...{ agentId: await workspace.agent(), actionType: "ask" }, actionContent: "" };
+    const other = { agentId: await workspace.agent(), actionType: "ask", actionContent: "" };
     const ids = [
       first,
       (await workspace.intercept(other)).escalationId,
@@ -117,7 +117,9 @@ describe("an action that is asked for again", () => {
     await workspace.resolve(escalationId);
     await read(3);
     expect(changes.map(({ kind, escalation }) => `${kind} ${escalation.status}`)).to.deep.equal([
-      ...["created pending", "updated pending", "resolved approved"],
+      "created pending",
+      "updated pending",
+      "resolved approved",
     ]);
   });
 

@@ -90,7 +90,10 @@ describe("editing an escalation", () => {
       replaced_by: replacement?.escalationId,
     });
     expect(approved).to.deep.include({
-      ...{ escalation_id: replacement?.escalationId, resolution: "approved", edited_from: escalationId, by: keyId },
+      escalation_id: replacement?.escalationId,
+      resolution: "approved",
+      edited_from: escalationId,
+      by: keyId,
     });
     const { receipt } = await workspace.enforcement.getDecision({ decisionId: decision.decision_id });
     expect(receipt?.editOf).to.equal(escalationId);

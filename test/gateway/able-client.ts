@@ -45,7 +45,8 @@ async function answer(result: Result, params: object, { taskStore }: RequestHand
 export const STATELESS_CAPABILITIES = { sampling: {}, elicitation: CAPABILITIES.elicitation, roots: {} };
 
 const sampled = () => ({
-  ...{ model: "none", role: "assistant" as const },
+  model: "none",
+  role: "assistant" as const,
   content: { type: "text" as const, text: "The tide turns at six." },
 });
 const elicited = (mode: unknown) => {
@@ -86,7 +87,8 @@ export async function connectAble(transport: Transport, capabilities: object = C
   await client.connect(transport);
   const { request, close } = asking(client);
   return {
-    ...{ asked, request },
+    asked,
+    request,
     async close() {
       await close();
       taskStore.cleanup();

@@ -6,7 +6,9 @@ import { until } from "./until.ts";
 
 const ACCEPT = { accept: "application/json, text/event-stream", "content-type": "application/json" };
 const INITIALIZE = {
-  ...{ jsonrpc: "2.0", id: 1, method: "initialize" },
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
   params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } },
 };
 const ENVELOPE = {

@@ -41,7 +41,9 @@ async function startIssuer(): Promise<Issuer> {
 }
 
 const INITIALIZE = {
-  ...{ jsonrpc: "2.0", id: 1, method: "initialize" },
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
   params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } },
 };
 
@@ -84,8 +86,10 @@ describe("an access token of an issuer", () => {
     const response = await fetch(gateway.urlOf("bank"), {
       method: "POST",
       headers: {
-        ...{ accept: "application/json, text/event-stream", "content-type": "application/json" },
-        ...{ authorization: `Bearer ${token}`, ...headers },
+        accept: "application/json, text/event-stream",
+        "content-type": "application/json",
+        authorization: `Bearer ${token}`,
+        ...headers,
       },
       body: JSON.stringify(INITIALIZE),
     });

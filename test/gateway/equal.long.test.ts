@@ -50,14 +50,27 @@ const TOGGLES = ["toggle-simulated-logging", "toggle-subscriber-updates"];
 const NEED_TASKS = ["simulate-research-query"];
 /** Tools that server-everything shows every client. */
 const SHOWN_TO_ALL = [
-  ...["echo", "get-annotated-message", "get-env", "get-resource-links", "get-resource-reference"],
-  ...["get-structured-content", "get-sum", "get-tiny-image", "gzip-file-as-resource", "simulate-research-query"],
-  ...[...TOGGLES, "trigger-long-running-operation"],
+  "echo",
+  "get-annotated-message",
+  "get-env",
+  "get-resource-links",
+  "get-resource-reference",
+  "get-structured-content",
+  "get-sum",
+  "get-tiny-image",
+  "gzip-file-as-resource",
+  "simulate-research-query",
+  ...TOGGLES,
+  "trigger-long-running-operation",
 ];
 /** Tools that it shows clients with the abilities that they need. */
 const SHOWN_TO_ABLE = [
-  ...["get-roots-list", "trigger-elicitation-request", "trigger-elicitation-request-async"],
-  ...["trigger-sampling-request", "trigger-sampling-request-async", "trigger-url-elicitation"],
+  "get-roots-list",
+  "trigger-elicitation-request",
+  "trigger-elicitation-request-async",
+  "trigger-sampling-request",
+  "trigger-sampling-request-async",
+  "trigger-url-elicitation",
 ];
 
 /** The ways to server-everything, and its names at the gateway. */

@@ -11,7 +11,9 @@ const PAY = tool("pay", {
 });
 const ACCEPT = { accept: "application/json, text/event-stream", "content-type": "application/json" };
 const INITIALIZE = {
-  ...{ jsonrpc: "2.0", id: 1, method: "initialize" },
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
   params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } },
 };
 
@@ -70,7 +72,9 @@ describe("the MCP gateway", () => {
           name: `limit ${generation}`,
           rules: [
             {
-              ...{ type: "argument", tool: "bank.pay", decision: "block" },
+              type: "argument",
+              tool: "bank.pay",
+              decision: "block",
               conditions: { rules: [{ field: "amount", operator: ">", value: 500 }] },
             },
           ],

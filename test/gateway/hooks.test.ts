@@ -49,13 +49,16 @@ describe("the hooks of coding agents", () => {
       fetch(`${service.http}/v1/hooks/${client}${query}`, {
         method: "POST",
         headers: {
-          ...{ "x-api-key": service.adminKey, "x-agent-id": agentId, "content-type": "application/json" },
+          "x-api-key": service.adminKey,
+          "x-agent-id": agentId,
+          "content-type": "application/json",
           ...headers,
         },
         body: typeof event === "string" ? event : JSON.stringify(event),
       });
     return {
-      ...{ agentId, ask },
+      agentId,
+      ask,
       async output(event, query) {
         const response = await ask(event, query);
         expect(response.status).to.equal(200);
@@ -77,8 +80,15 @@ describe("the hooks of coding agents", () => {
   }
 
   const event = (tool: string, input: object = {}, more: object = {}) => ({
-    ...{ session_id: "s-1", transcript_path: "/t", cwd: "/project", permission_mode: "default" },
-    ...{ hook_event_name: "PreToolUse", tool_name: tool, tool_input: input, tool_use_id: "toolu_1", ...more },
+    session_id: "s-1",
+    transcript_path: "/t",
+    cwd: "/project",
+    permission_mode: "default",
+    hook_event_name: "PreToolUse",
+    tool_name: tool,
+    tool_input: input,
+    tool_use_id: "toolu_1",
+    ...more,
   });
 
   const resolve = (escalationId: string, body: object) =>

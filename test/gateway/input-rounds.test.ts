@@ -38,7 +38,8 @@ describe("input that a server with sessions asks of a stateless client", () => {
       client.setRequestHandler("elicitation/create", () => accepted(left.shift() ?? "nobody"));
     if ("sampling" in abilities)
       client.setRequestHandler("sampling/createMessage", () => ({
-        ...{ role: "assistant", model: "m" },
+        role: "assistant",
+        model: "m",
         content: { type: "text", text: "word" },
       }));
     if ("roots" in abilities) client.setRequestHandler("roots/list", () => ({ roots: [{ uri: "file:///a" }] }));
@@ -54,7 +55,8 @@ describe("input that a server with sessions asks of a stateless client", () => {
     };
     const { signal, ...params } = more as { signal?: AbortSignal };
     const response = await fetch(gateway.urlOf("asking"), {
-      ...{ method: "POST", signal: signal ?? null },
+      method: "POST",
+      signal: signal ?? null,
       headers: {
         ...gateway.headers,
         ...(headers as Record<string, string>),
@@ -65,7 +67,9 @@ describe("input that a server with sessions asks of a stateless client", () => {
         "mcp-name": name,
       },
       body: JSON.stringify({
-        ...{ jsonrpc: "2.0", id: 1, method: "tools/call" },
+        jsonrpc: "2.0",
+        id: 1,
+        method: "tools/call",
         params: { name, arguments: {}, ...params, _meta },
       }),
     });
@@ -187,7 +191,8 @@ describe("input that a server with sessions asks of a stateless client", () => {
 
   it("is awaited no longer once the key is revoked, in whichever round.", async () => {
     const { key, secret } = (await gateway.rest("POST /v1/admin/keys", {
-      ...{ name: "of a client", role: "agent" },
+      name: "of a client",
+      role: "agent",
     })) as unknown as { key: { key_id: string }; secret: string };
     const own = { "x-api-key": secret };
     const first = await call("pair", {}, own);

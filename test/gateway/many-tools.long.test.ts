@@ -22,7 +22,9 @@ describe("an MCP server that lists many tools", function () {
     while (!isListed) {
       const before = performance.now();
       await gateway.rest("POST /v1/enforce/intercept", {
-        ...{ agent_id: gateway.agentId, action_type: "read", action_content: "" },
+        agent_id: gateway.agentId,
+        action_type: "read",
+        action_content: "",
       });
       waits.push(performance.now() - before);
       await new Promise((resolve) => setTimeout(resolve, 50));

@@ -82,7 +82,8 @@ export async function startSessionServer(): Promise<SessionServer> {
   const served: SessionServer = {
     url: `http://127.0.0.1:${port}/mcp`,
     calls: [],
-    ...{ slow: 0, cancelled: [] },
+    slow: 0,
+    cancelled: [],
     close: () =>
       new Promise((resolve) => {
         web.close(() => resolve());

@@ -38,8 +38,12 @@ export async function send(
   const response = await fetch(url, {
     method: "POST",
     headers: {
-      ...{ accept: "application/json, text/event-stream", "content-type": "application/json", ...who },
-      ...{ "mcp-protocol-version": FRAMING.protocolVersion, "mcp-method": method, "mcp-name": String(name) },
+      accept: "application/json, text/event-stream",
+      "content-type": "application/json",
+      ...who,
+      "mcp-protocol-version": FRAMING.protocolVersion,
+      "mcp-method": method,
+      "mcp-name": String(name),
     },
     body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } }),
   });

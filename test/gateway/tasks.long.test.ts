@@ -20,7 +20,9 @@ describe("a task when the service is killed", function () {
     cleanup.defer(() => upstream.close());
     const port = String(await freePort());
     const env = {
-      ...{ ACP_HTTP_PORT: port, ACP_MCP_ALLOW: "127.0.0.0/8", ACP_ADMIN_KEY: "acp_0123456789abcdef01" },
+      ACP_HTTP_PORT: port,
+      ACP_MCP_ALLOW: "127.0.0.0/8",
+      ACP_ADMIN_KEY: "acp_0123456789abcdef01",
       ACP_ENCRYPTION_KEY: "k".repeat(32),
     };
     const start = () => startServer({ databaseUrl: database.url, env });

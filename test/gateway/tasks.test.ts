@@ -73,7 +73,9 @@ describe("a call that waits for a person as a task", () => {
         : { kind: "error", error: body.error }) as unknown as Awaited<ReturnType<RawClientDispatch>>;
     };
     const session = createTaskSessionFromClient(client, {
-      ...{ endpointId: "bank", rawDispatch, v2RequestFraming: FRAMING },
+      endpointId: "bank",
+      rawDispatch,
+      v2RequestFraming: FRAMING,
     });
     const execution = await session.callTool("pay", { amount: 7 });
     expect(execution.kind).to.equal("task");

@@ -13,16 +13,51 @@ const SPACES = [" ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u2003", "\u3000", "\u
 const SIGNS = [..."\u3002\u2044\u2215\u2010\u2212\u02d0\ua789\u{1f600}"];
 /** Letters of Cyrillic, Greek, Armenian and Cherokee, and digits of other scripts, that look like ASCII. */
 const LOOKALIKES: Readonly<Record<string, string>> = {
-  ...{ a: "\u0430\u03b1", c: "\u0441\u03f2", d: "\u0501", e: "\u0435", h: "\u04bb\u0570", i: "\u0456\u03b9" },
-  ...{ j: "\u0458", k: "\u043a\u03ba", m: "\u043c", n: "\u0578", o: "\u043e\u03bf\u0585", p: "\u0440\u03c1" },
-  ...{ r: "\u0433", s: "\u0455", t: "\u0442\u03c4", u: "\u057d\u03c5", v: "\u03bd", w: "\u0461\u051d" },
-  ...{ x: "\u0445\u03c7", y: "\u0443\u04af", "6": "\u0666\u096c\u09ec", "0": "\u0966\u0660" },
+  a: "\u0430\u03b1",
+  c: "\u0441\u03f2",
+  d: "\u0501",
+  e: "\u0435",
+  h: "\u04bb\u0570",
+  i: "\u0456\u03b9",
+  j: "\u0458",
+  k: "\u043a\u03ba",
+  m: "\u043c",
+  n: "\u0578",
+  o: "\u043e\u03bf\u0585",
+  p: "\u0440\u03c1",
+  r: "\u0433",
+  s: "\u0455",
+  t: "\u0442\u03c4",
+  u: "\u057d\u03c5",
+  v: "\u03bd",
+  w: "\u0461\u051d",
+  x: "\u0445\u03c7",
+  y: "\u0443\u04af",
+  "6": "\u0666\u096c\u09ec",
+  "0": "\u0966\u0660",
 };
 /** Characters that NFKC and case folding turn into ASCII. */
 const COMPATIBLE: Readonly<Record<string, string>> = {
-  ...{ a: "\u24d0\u00aa", b: "\u24d1", e: "\u212f\u2091", f: "\u{1d41f}", i: "\u2170\u2071", k: "\u212a", l: "\u2113" },
-  ...{ m: "\u217f", n: "\u207f", o: "\u00ba\u2134", p: "\u24df", r: "\u211b", s: "\u017f", t: "\u24e3", v: "\u2174" },
-  ...{ w: "\u02b7", x: "\u2179", y: "\u02b8", "6": "\u2076\u2086\u2465\u{1d7d4}", ".": "\u2024\ufe52" },
+  a: "\u24d0\u00aa",
+  b: "\u24d1",
+  e: "\u212f\u2091",
+  f: "\u{1d41f}",
+  i: "\u2170\u2071",
+  k: "\u212a",
+  l: "\u2113",
+  m: "\u217f",
+  n: "\u207f",
+  o: "\u00ba\u2134",
+  p: "\u24df",
+  r: "\u211b",
+  s: "\u017f",
+  t: "\u24e3",
+  v: "\u2174",
+  w: "\u02b7",
+  x: "\u2179",
+  y: "\u02b8",
+  "6": "\u2076\u2086\u2465\u{1d7d4}",
+  ".": "\u2024\ufe52",
 };
 
 type Disguise = (draw: Draw, text: string) => string;
@@ -106,7 +141,11 @@ function twice(draw: Draw, text: string, first: string): string {
 const ALL = Object.keys(NAME_DISGUISES);
 /** What lengthens a name makes another one of it, unless a pattern covers every rest. */
 const LONGER = [
-  ...["accents at the end", "marks of no script at the end", "signs that mean a dot", "foreign signs", "great length"],
+  "accents at the end",
+  "marks of no script at the end",
+  "signs that mean a dot",
+  "foreign signs",
+  "great length",
 ];
 const SAME_NAME = ALL.filter((name) => !LONGER.includes(name));
 
@@ -181,8 +220,28 @@ export function numberDisguised(draw: Draw, number: number): unknown {
 
 /** Names that objects of JavaScript have, and others that trip readers of JSON. */
 export const ODD_MEMBERS = [
-  ...["__proto__", "constructor", "toString", "valueOf", "hasOwnProperty", "prototype", "__defineGetter__", "then"],
-  ...["toJSON", "length", "", " ", "0", "-1", "a.b", "a[]", "$ref", "@type", "\u0000", "\ud800", "é", "e\u0301"],
+  "__proto__",
+  "constructor",
+  "toString",
+  "valueOf",
+  "hasOwnProperty",
+  "prototype",
+  "__defineGetter__",
+  "then",
+  "toJSON",
+  "length",
+  "",
+  " ",
+  "0",
+  "-1",
+  "a.b",
+  "a[]",
+  "$ref",
+  "@type",
+  "\u0000",
+  "\ud800",
+  "é",
+  "e\u0301",
 ];
 
 /** An object with members of its own whatever their names are: `__proto__` too. */

@@ -153,25 +153,41 @@ function hostileHttp(draw: Draw, text: string): RawRequest {
   const bytes = Buffer.from(text);
   const hex = bytes.length.toString(16);
   const types = [
-    ...["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/proto"],
-    ...["application/jsonp", "json", "", "application/vnd.a+json", undefined],
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/proto",
+    "application/jsonp",
+    "json",
+    "",
+    "application/vnd.a+json",
+    undefined,
   ];
   const aliases = [
-    ...["/v1/enforce/%69ntercept", "/api/v1/enforce/intercept"],
-    ...["http://a.example/v1/enforce/intercept", "https://u:p@a/v1/enforce/intercept"],
+    "/v1/enforce/%69ntercept",
+    "/api/v1/enforce/intercept",
+    "http://a.example/v1/enforce/intercept",
+    "https://u:p@a/v1/enforce/intercept",
   ];
   const queries = ["?action_type=harmless", "?dry_run=true", "?x=1"];
   const paths = [
-    ...[
-      "/v1/enforce/intercept#x",
-      "/v1//enforce/intercept",
-      "/v1/./enforce/intercept",
-      "/v1/x/../enforce/intercept",
-      "//v1/enforce/intercept",
-    ],
-    ...["/v1/enforce/intercept/", "/V1/enforce/Intercept", "/v1/enforce/intercept%00", "/v1/enforce/intercept;a=b"],
-    ...["/v1\\enforce\\intercept", "/v1%2fenforce%2fintercept", "*", "/v1/enforce/intercept%"],
-    ...["/v1/enforce/%c0%ae%c0%ae/intercept", "http://", "v1/enforce/intercept", "/v1/enforce/intercept:batch"],
+    "/v1/enforce/intercept#x",
+    "/v1//enforce/intercept",
+    "/v1/./enforce/intercept",
+    "/v1/x/../enforce/intercept",
+    "//v1/enforce/intercept",
+    "/v1/enforce/intercept/",
+    "/V1/enforce/Intercept",
+    "/v1/enforce/intercept%00",
+    "/v1/enforce/intercept;a=b",
+    "/v1\\enforce\\intercept",
+    "/v1%2fenforce%2fintercept",
+    "*",
+    "/v1/enforce/intercept%",
+    "/v1/enforce/%c0%ae%c0%ae/intercept",
+    "http://",
+    "v1/enforce/intercept",
+    "/v1/enforce/intercept:batch",
   ];
   const headers = ["x-http-method-override: GET", "x-original-url: /healthz", "x-rewrite-url: /"];
   const to = (path: string): RawRequest => rawRequest(bytes, { line: `POST ${path} HTTP/1.1` });

@@ -100,7 +100,8 @@ export class Lab {
     const workspace = await openWorkspace();
     // Every hostile form of what escalates may wait for somebody.
     await workspace.admin.updateWorkspace({
-      ...{ workspaceId: workspace.workspaceId, maxPendingEscalationsPerAgent: 1_000 },
+      workspaceId: workspace.workspaceId,
+      maxPendingEscalationsPerAgent: 1_000,
     });
     const lab = new Lab(seed, workspace, await workspace.agent("free"), await workspace.agent("other"));
     await lab.#furnish();
@@ -258,7 +259,9 @@ export class Lab {
   #addRules(): void {
     const { agentId } = this;
     const calling = (tool: string, args: JsonObject) => ({
-      ...{ agentId, actionType: "tool.call", tool },
+      agentId,
+      actionType: "tool.call",
+      tool,
       metadata: { arguments: args },
     });
     const call = (rule: string, on: Plain["on"], tool: string, refusedArgs: JsonObject, allowedArgs: JsonObject) =>
@@ -329,8 +332,11 @@ export class Lab {
     const onBehalfOf = await this.workspace.agent("lasting principal");
     await authority.createGrant({ grantorAgentId: onBehalfOf, granteeAgentId: agentId, actionTypes: ["*"] });
     return {
-      ...{ agentId, onBehalfOf, sessionId: session?.sessionId ?? "" },
-      ...{ credential: this.keepSecret(secret), bound: this.keepSecret(bound.secret) },
+      agentId,
+      onBehalfOf,
+      sessionId: session?.sessionId ?? "",
+      credential: this.keepSecret(secret),
+      bound: this.keepSecret(bound.secret),
     };
   }
 
@@ -342,10 +348,15 @@ export class Lab {
     const byKey = (rule: string, agentId: string, key: string, harmlessKey: string) =>
       this.#add(rule, "authority", { agentId, actionType }, { agentId: lastingId }, { key, harmlessKey });
     const bySession = (rule: string, agentId: string, sessionId: string) =>
-      this.#add(...([rule, "authority", { agentId, actionType, sessionId }] as const), {
-        agentId: lastingId,
-        sessionId: lastingSession,
-      });
+      this.#add(
+        rule,
+        "authority",
+        { agentId, actionType, sessionId },
+        {
+          agentId: lastingId,
+          sessionId: lastingSession,
+        },
+      );
     byKey("an expired credential", expired.agentId, expired.key, live);
     bySession("an expired session", expired.agentId, expired.sessionId);
 

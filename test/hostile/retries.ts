@@ -66,7 +66,11 @@ async function endedAgent(lab: Lab, draw: Draw): Promise<Ended> {
   const prepare = ENDINGS[how] as (typeof ENDINGS)[string];
   const { request, key, end } = await prepare(lab, agentId);
   const requests = Array.from({ length: FIRST_REQUESTS }, (_, each) => ({
-    ...{ ...request, agentId, actionType: `errand.${each}`, requestId: draw.uuid(), actionContent: SECRET },
+    ...request,
+    agentId,
+    actionType: `errand.${each}`,
+    requestId: draw.uuid(),
+    actionContent: SECRET,
     ...(each % 2 === 0 && { tool: "harmless6", metadata: { arguments: { note: each } } }),
   }));
   await Promise.all(requests.map((each) => allowed(lab, each, key)));

@@ -37,18 +37,30 @@ const withShares = <L, K extends string>(
 
 const FAMILIES: Families<Lab> = {
   ...withShares(NAME_CASES, {
-    ...{ "disguised action types": 9, "disguised tools": 11, "tools of servers": 9, "sources of arguments": 12 },
-    ...{ "values of arguments and facts": 12, "ended authority": 9, noise: 3 },
+    "disguised action types": 9,
+    "disguised tools": 11,
+    "tools of servers": 9,
+    "sources of arguments": 12,
+    "values of arguments and facts": 12,
+    "ended authority": 9,
+    noise: 3,
   }),
   ...withShares(RETRY_CASES, {
-    ...{ "repeats after the end": 4, "reused request ids": 4, "altered approvals": 5, "unusable approvals": 2 },
-    ...{ "approvals of others": 2, "approvals used twice": 1 },
+    "repeats after the end": 4,
+    "reused request ids": 4,
+    "altered approvals": 5,
+    "unusable approvals": 2,
+    "approvals of others": 2,
+    "approvals used twice": 1,
   }),
   ...withShares(STORED_CASES, { "stored schemas": 20, "stored patterns": 15, "stored mandates": 12 }),
 };
 const WIRE_FAMILIES: Families<WireLab> = {
   ...withShares(ENCODING_CASES, {
-    ...{ "json texts": 12, "character encodings": 5, "http requests": 15, "connect requests": 6 },
+    "json texts": 12,
+    "character encodings": 5,
+    "http requests": 15,
+    "connect requests": 6,
   }),
   ...withShares(GRPC_CASES, { "grpc requests": 10 }),
   ...withShares(STREAM_CASES, { "intercepts whose key ends": 5, "watches whose key ends": 4, cursors: 3 }),
@@ -174,7 +186,9 @@ async function run<L extends Surroundings>(
 const STAGES = {
   /** The services of one workspace, in this process. */
   services: async (seed: number): Promise<Stage<Lab>> => ({
-    ...{ name: "services", lab: await Lab.open(seed), families: FAMILIES },
+    name: "services",
+    lab: await Lab.open(seed),
+    families: FAMILIES,
   }),
   /** The program as a process of its own: bytes over HTTP, gRPC, and streams. */
   wire: async (): Promise<Stage<WireLab>> => ({ name: "wire", lab: await WireLab.open(), families: WIRE_FAMILIES }),

@@ -13,21 +13,27 @@ type RuleInit = ReturnType<typeof ruleFrom>;
 /** Tools whose schemas the cases replace. */
 const ODD_TOOLS = 8;
 const PATTERNS = [
-  ...[
-    "(?=x)y",
-    "(?<!a)b",
-    "(a+)+$",
-    "(",
-    "[",
-    "\\",
-    "\\1",
-    "(?<n>a)\\k<n>",
-    "\\p{L}",
-    "\\u{110000}",
-    "a{1000000}",
-    "^*",
-  ],
-  ...["(a|a)*b", ".{1,100000}", "[[:alpha:]]", "\\Z", "(?i)x", "x{2,1}", "\ud800", "", "(".repeat(500)],
+  "(?=x)y",
+  "(?<!a)b",
+  "(a+)+$",
+  "(",
+  "[",
+  "\\",
+  "\\1",
+  "(?<n>a)\\k<n>",
+  "\\p{L}",
+  "\\u{110000}",
+  "a{1000000}",
+  "^*",
+  "(a|a)*b",
+  ".{1,100000}",
+  "[[:alpha:]]",
+  "\\Z",
+  "(?i)x",
+  "x{2,1}",
+  "\ud800",
+  "",
+  "(".repeat(500),
 ];
 
 /** Right for a schema that is no schema. */
@@ -307,7 +313,8 @@ function hostileCondition(draw: Draw): JsonObject {
     ["no field", NO_RULE, () => ["", "==", 5]],
   ]);
   return {
-    ...{ field, operator },
+    field,
+    operator,
     ...(value !== null && { value: value as JsonValue }),
     ...(draw.once(4) && { on_missing: draw.pick(["ignore", "violate"]) }),
     ...(draw.once(16) && { currency: draw.pick(["USD", "usd ", "", "€"]) }),

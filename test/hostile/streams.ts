@@ -81,7 +81,8 @@ async function interceptCame(
   body: PlainBody,
 ): Promise<Came & { readonly path?: string }> {
   const response = await fetch(`${service.http}/v1/enforce/intercept`, {
-    ...{ method: "POST", headers: { "x-api-key": key, "content-type": "application/json" } },
+    method: "POST",
+    headers: { "x-api-key": key, "content-type": "application/json" },
     body: JSON.stringify(body),
   });
   const json = (await response.json()) as Record<string, unknown> & { error?: { details: [{ reason: string }] } };

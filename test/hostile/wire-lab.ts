@@ -71,7 +71,8 @@ export class WireLab {
         ruleFrom({ type: "action", decision: "block", conditions: { match_action_types: ["t6pay.*"] } }),
         ruleFrom({ type: "action", decision: "escalate", conditions: { match_action_types: ["wire.*"] } }),
         ruleFrom({
-          ...{ type: "metadata", decision: "block" },
+          type: "metadata",
+          decision: "block",
           conditions: { operator: "AND", rules: [{ field: "risk", operator: ">", value: 50_000 }] },
         }),
       ],

@@ -26,7 +26,8 @@ export async function comparable(pool: Pool, state: WorkspaceState, nowMs: numbe
   const { agents, departments, policies } = state;
   return {
     settings: { ...state.settings },
-    ...{ seq: state.seq, lastAtMs: state.lastAtMs },
+    seq: state.seq,
+    lastAtMs: state.lastAtMs,
     frontier: bytesFromFrontier(state.frontier).toString("hex"),
     agents: [...agents.values()].map(({ admitted, denied: _, ...agent }) => ({
       ...agent,

@@ -35,17 +35,32 @@ function distinct(members: readonly [string, unknown][]): string[] {
 }
 
 const reason = fc.record({
-  ...{ code: text, message: text, mandateId: optional(text), mandateName: optional(text) },
-  ...{ rule: optional(text), argument: optional(text), wouldPass: optional(text) },
+  code: text,
+  message: text,
+  mandateId: optional(text),
+  mandateName: optional(text),
+  rule: optional(text),
+  argument: optional(text),
+  wouldPass: optional(text),
 }) as fc.Arbitrary<DecisionReason>;
 const limit = fc.record({
-  ...{ scope: text, group: text, members: whole, count: whole, limit: whole, window: whole, remaining: whole },
-  ...{ source: fc.constantFrom("decision_log", "mirror"), mandateId: text, rule: text },
+  scope: text,
+  group: text,
+  members: whole,
+  count: whole,
+  limit: whole,
+  window: whole,
+  remaining: whole,
+  source: fc.constantFrom("decision_log", "mirror"),
+  mandateId: text,
+  rule: text,
 }) as fc.Arbitrary<LimitState>;
 const answer = fc.oneof(
   fc.record({
     kind: fc.constant("verdict" as const),
-    ...{ violates: fc.boolean(), confidence: fc.double({ min: 0, max: 1, noNaN: true }), latencyMs: whole },
+    violates: fc.boolean(),
+    confidence: fc.double({ min: 0, max: 1, noNaN: true }),
+    latencyMs: whole,
     // A model may answer with half of a surrogate pair.
     ...{ reason: fc.oneof(text, fc.constant("\ud800")), model: fc.oneof(text, fc.constant("m\udc00")) },
   }),
@@ -59,38 +74,62 @@ const guard = fc.record({
 }) as unknown as fc.Arbitrary<GuardFinding>;
 const ruling = fc.record({
   mandate: fc.record({ id: text, version: whole, digest: text }),
-  ...{ decision, reasons: list(reason) },
+  decision,
+  reasons: list(reason),
 });
 const policy = fc.record({
-  ...{ decision: optional(decision), reasons: list(reason), fired: list(ruling), observed: list(ruling) },
-  ...{ collectiveLimits: list(limit), guards: list(guard) },
+  decision: optional(decision),
+  reasons: list(reason),
+  fired: list(ruling),
+  observed: list(ruling),
+  collectiveLimits: list(limit),
+  guards: list(guard),
 }) as unknown as fc.Arbitrary<PolicyResult>;
 
 const outcome = fc.record({
-  ...{ agentName: text, decision, path: text, permissions: text, policyDigest: text },
+  agentName: text,
+  decision,
+  path: text,
+  permissions: text,
+  policyDigest: text,
   reasons: fc.oneof(list(reason), fc.constantFrom(...Object.values(DEFAULT_REASONS))),
-  ...{ policy: optional(policy), policyName: optional(text), toolName: optional(text) },
-  ...{ tool: optional(fc.record({ version: whole })), actionDigest: optional(text), digestIgnores: list(text) },
-  ...{ trustBeforeTenths: fc.nat({ max: 1000 }), trustAfterTenths: fc.nat({ max: 1000 }) },
-  ...{
-    escalationId: optional(text),
-    escalationExpiresAtMs: optional(fc.nat(4e12)),
-    usedEscalationId: optional(text),
-    authority: list(text),
-  },
+  policy: optional(policy),
+  policyName: optional(text),
+  toolName: optional(text),
+  tool: optional(fc.record({ version: whole })),
+  actionDigest: optional(text),
+  digestIgnores: list(text),
+  trustBeforeTenths: fc.nat({ max: 1000 }),
+  trustAfterTenths: fc.nat({ max: 1000 }),
+  escalationId: optional(text),
+  escalationExpiresAtMs: optional(fc.nat(4e12)),
+  usedEscalationId: optional(text),
+  authority: list(text),
 }) as unknown as fc.Arbitrary<Outcome>;
 const action = fc
   .record({
-    ...{ decisionId: text, agentId: text, actionType: text, actionContent: text, metadata: optional(metadata) },
-    ...{ sessionId: optional(text), onBehalfOf: optional(text), grantId: optional(text) },
-    ...{ intentContractId: optional(text), escalationId: optional(text), keyId: text },
+    decisionId: text,
+    agentId: text,
+    actionType: text,
+    actionContent: text,
+    metadata: optional(metadata),
+    sessionId: optional(text),
+    onBehalfOf: optional(text),
+    grantId: optional(text),
+    intentContractId: optional(text),
+    escalationId: optional(text),
+    keyId: text,
   })
   .map((given) => ({
     ...given,
     metadataText: given.metadata === undefined ? "" : canonicalJson(given.metadata),
   })) as unknown as fc.Arbitrary<Action>;
 const place: fc.Arbitrary<DecisionPlace> = fc.record({
-  ...{ workspaceId: text, seq: whole, atMs: fc.nat({ max: 4e12 }), previousRoot: text, previousSize: whole },
+  workspaceId: text,
+  seq: whole,
+  atMs: fc.nat({ max: 4e12 }),
+  previousRoot: text,
+  previousSize: whole,
 });
 
 describe("the entry of a decision", () => {
@@ -108,25 +147,42 @@ describe("the entry of a decision", () => {
   it("is canonical JSON with every member, and omits those that are empty or follow from others", () => {
     const at = { workspaceId: "w", seq: 7, atMs: 1_700_000_000_000, previousRoot: "cm9vdA==", previousSize: 5 };
     const bare = {
-      ...{
-        decisionId: "dec_1",
-        agentId: "agt_1",
-        actionType: "Pay",
-        actionContent: "",
-        metadataText: "",
-        keyId: "key_1",
-      },
+      decisionId: "dec_1",
+      agentId: "agt_1",
+      actionType: "Pay",
+      actionContent: "",
+      metadataText: "",
+      keyId: "key_1",
     } as Action;
     const byDefault = {
-      ...{ agentName: "a", decision: "allow", path: "default", reasons: DEFAULT_REASONS.allow },
-      ...{ permissions: "admitted", policyDigest: "d", trustBeforeTenths: 500, trustAfterTenths: 502, authority: [] },
+      agentName: "a",
+      decision: "allow",
+      path: "default",
+      reasons: DEFAULT_REASONS.allow,
+      permissions: "admitted",
+      policyDigest: "d",
+      trustBeforeTenths: 500,
+      trustAfterTenths: 502,
+      authority: [],
       digestIgnores: [],
     } as unknown as Outcome;
     const least = decisionBody(bare, byDefault, at);
     assertCanonical(least);
     expect(Object.keys(JSON.parse(least) as object)).to.deep.equal([
-      ...["action", "at", "authorisation", "decision", "decision_id", "decision_path", "key_id", "policy_digest"],
-      ...["previous_root", "previous_size", "seq", "trust", "type", "workspace_id"],
+      "action",
+      "at",
+      "authorisation",
+      "decision",
+      "decision_id",
+      "decision_path",
+      "key_id",
+      "policy_digest",
+      "previous_root",
+      "previous_size",
+      "seq",
+      "trust",
+      "type",
+      "workspace_id",
     ]);
 
     const why = {
@@ -143,22 +199,30 @@ describe("the entry of a decision", () => {
     const full = decisionBody(
       {
         ...bare,
-        ...{ metadataText: canonicalJson(JSON.parse('{"9":1,"10":2,"__proto__":{"é":"😀"}}') as JsonValue) },
-        ...{ sessionId: "s", onBehalfOf: "agt_2", grantId: "g", intentContractId: "i", escalationId: "esc_1" },
+        metadataText: canonicalJson(JSON.parse('{"9":1,"10":2,"__proto__":{"é":"😀"}}') as JsonValue),
+        sessionId: "s",
+        onBehalfOf: "agt_2",
+        grantId: "g",
+        intentContractId: "i",
+        escalationId: "esc_1",
       },
       {
         ...byDefault,
-        ...{
-          reasons: [why],
-          policyName: "p",
-          toolName: "t",
-          tool: { version: 3 },
-          actionDigest: "x",
-          digestIgnores: ["d"],
-        },
-        ...{ escalationId: "esc_2", escalationExpiresAtMs: 5, usedEscalationId: "esc_1", authority: ["g", "w"] },
+        reasons: [why],
+        policyName: "p",
+        toolName: "t",
+        tool: { version: 3 },
+        actionDigest: "x",
+        digestIgnores: ["d"],
+        escalationId: "esc_2",
+        escalationExpiresAtMs: 5,
+        usedEscalationId: "esc_1",
+        authority: ["g", "w"],
         policy: {
-          ...{ decision: "block", reasons: [why], fired: [found], observed: [found] },
+          decision: "block",
+          reasons: [why],
+          fired: [found],
+          observed: [found],
           collectiveLimits: [{ ...counted, source: "mirror", mandateId: "m1", rule: "rules[0]" }],
           guards: [
             {

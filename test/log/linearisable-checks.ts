@@ -41,8 +41,12 @@ const SHOWN: Partial<Record<Call["kind"], (body: JsonObject, entry: LogEntry) =>
   ],
   edit: ({ escalation, replacement }, entry) => [
     [
-      ...[idOf(escalation, "escalation_id"), idOf(escalation, "replaced_by"), idOf(escalation, "status")],
-      ...[idOf(replacement, "escalation_id"), idOf(replacement, "edited_from"), idOf(replacement, "action_digest")],
+      idOf(escalation, "escalation_id"),
+      idOf(escalation, "replaced_by"),
+      idOf(escalation, "status"),
+      idOf(replacement, "escalation_id"),
+      idOf(replacement, "edited_from"),
+      idOf(replacement, "action_digest"),
     ],
     shownEdit(entry),
   ],

@@ -28,7 +28,8 @@ const PATTERNS = ["pay*", "pay.send", "pay.refund", "read", "write", "delete*", 
 function groupOf({ chance, pick }: Draws, departments: readonly string[]): JsonObject {
   const scope = pick(["agent", "department", "workspace"]);
   return {
-    ...{ scope, window_seconds: pick(WINDOWS) },
+    scope,
+    window_seconds: pick(WINDOWS),
     ...(scope === "department" && chance(40) ? { department_id: pick(departments) } : {}),
     ...(chance(30) ? { count_decisions: [pick(DECISIONS)] } : {}),
   };

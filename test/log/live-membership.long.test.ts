@@ -63,14 +63,20 @@ describe("membership and mandates, changed on one of three processes", () => {
   const archive = (index: number, mandateId: string) => call(index, "DELETE", `mandates/${mandateId}`);
 
   const onAction = (decision: string, type: string) => ({
-    ...{ type: "action", decision },
+    type: "action",
+    decision,
     conditions: { match_action_types: [type] },
   });
   const onCount = (maxCount: number, type: string, conditions: object = {}) => ({
-    ...{ type: "sequence", decision: "block" },
+    type: "sequence",
+    decision: "block",
     conditions: {
-      ...{ mode: "velocity", match_action_types: [type], max_count: maxCount, window_seconds: 3600 },
-      ...{ scope: "department", ...conditions },
+      mode: "velocity",
+      match_action_types: [type],
+      max_count: maxCount,
+      window_seconds: 3600,
+      scope: "department",
+      ...conditions,
     },
   });
   const inDepartment = (departmentId: string) => ({ scope: "department", department_id: departmentId });

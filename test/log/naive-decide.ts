@@ -61,14 +61,16 @@ function limitOf(mandate: NaiveMandate, index: number, group: Group, state: Naiv
   const past = pastOf(rule, group, state, now).filter(({ type }) => matches(conditions.match_action_types ?? [], type));
   const count = past.length + 1;
   return {
-    ...{ count, group: group.group, limit, mandate_id: mandate.mandate_id, members: group.agentIds.size },
-    ...{
-      remaining: Math.max(0, limit - count),
-      rule: `rules[${index}]`,
-      scope: group.scope,
-      source: "decision_log",
-      window,
-    },
+    count,
+    group: group.group,
+    limit,
+    mandate_id: mandate.mandate_id,
+    members: group.agentIds.size,
+    remaining: Math.max(0, limit - count),
+    rule: `rules[${index}]`,
+    scope: group.scope,
+    source: "decision_log",
+    window,
   };
 }
 
@@ -160,8 +162,16 @@ const codesOf = (fired: readonly Fired[]): string[] => fired.map(({ code }) => c
 
 /** Result of an action that an early step refuses. */
 const refused = (path: string, permissions: string, code: string): NaiveOutcome => ({
-  ...{ decision: "block", path, permissions, codes: [code] },
-  ...{ policyName: undefined, limits: [], guards: [], fired: [], observed: [], authority: [] },
+  decision: "block",
+  path,
+  permissions,
+  codes: [code],
+  policyName: undefined,
+  limits: [],
+  guards: [],
+  fired: [],
+  observed: [],
+  authority: [],
 });
 
 /** Decides an action as design §4 says, without approvals: straight from the text, on lists. */
@@ -188,7 +198,9 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
     limits,
     guards,
     fired: byMandate(fired.filter(({ mandate }) => isEnforced(mandate))).map(([{ mandate, decision }]) => ({
-      ...{ mandate_id: mandate.mandate_id, version: mandate.version, decision },
+      mandate_id: mandate.mandate_id,
+      version: mandate.version,
+      decision,
     })),
     observed: byMandate(observed).map(([first, ...rest]) => ({
       mandate_id: first.mandate.mandate_id,

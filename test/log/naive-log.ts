@@ -201,7 +201,9 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
       decision === undefined ? [] : [{ mandate_id, version, decision }],
     ),
     observed: body.observed.map(({ mandate_id, would_decide, reasons }) => ({
-      ...{ mandate_id, would_decide, codes: reasons.map(({ code }) => code) },
+      mandate_id,
+      would_decide,
+      codes: reasons.map(({ code }) => code),
     })),
     codes: body.reasons.map(({ code }) => code),
     authority: body.authority ?? [],
@@ -240,12 +242,15 @@ function completed(body: Entry): Entry {
   const { collective_limits = [], permissions } = body.authorisation as SealedAuthorisation;
   const message = `no mandate matched; the workspace ${body.decision}s by default`;
   return {
-    ...{ mandates: [], observed: [], reasons: [{ code: "DEFAULT", message }] },
+    mandates: [],
+    observed: [],
+    reasons: [{ code: "DEFAULT", message }],
     ...body,
     authorisation: {
       permissions,
       collective_limits: collective_limits.map((each) => ({
-        ...{ source: "decision_log", remaining: Math.max(0, each.limit - each.count) },
+        source: "decision_log",
+        remaining: Math.max(0, each.limit - each.count),
         ...each,
       })),
     },

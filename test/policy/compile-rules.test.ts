@@ -197,7 +197,9 @@ describe("what would have passed", () => {
   }
 
   const over = (value: number, more: object = {}) => ({
-    ...{ type: "argument", tool: "pay", decision: "block" },
+    type: "argument",
+    tool: "pay",
+    decision: "block",
     conditions: { rules: [{ field: "amount", operator: ">", value }] },
     ...more,
   });

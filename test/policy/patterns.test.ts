@@ -13,7 +13,8 @@ function ruleWith(pattern: string, decision = "block"): RuleJson {
 }
 
 const contentRule = (patterns: string[]): RuleJson => ({
-  ...{ type: "content", decision: "block" },
+  type: "content",
+  decision: "block",
   conditions: { patterns },
 });
 

@@ -10,7 +10,12 @@ const semantic = (decision = "block", conditions: RuleJson = {}): RuleJson => ({
 });
 
 const verdict = (violates: boolean, confidence: number): GuardAnswer => ({
-  ...{ kind: "verdict", violates, confidence, reason: "because", model: "m", latencyMs: 7 },
+  kind: "verdict",
+  violates,
+  confidence,
+  reason: "because",
+  model: "m",
+  latencyMs: 7,
 });
 const unavailable: GuardAnswer = { kind: "unavailable", cause: "timed_out", latencyMs: 5 };
 

@@ -43,7 +43,9 @@ describe("velocity rules", () => {
 describe("an ordered sequence", () => {
   const steps = ["Secret.Read ", "http.*"];
   const rule = (over: RuleJson = {}): RuleJson => ({
-    ...{ type: "sequence", decision: "block", description: "no leaks" },
+    type: "sequence",
+    decision: "block",
+    description: "no leaks",
     conditions: { mode: "ordered", steps, window_seconds: "60", ...over },
   });
   const nowMs = Date.parse("2025-01-06T12:00:00Z");
@@ -58,7 +60,8 @@ describe("an ordered sequence", () => {
         code: "SEQUENCE_COMPLETED",
         message: "no leaks: `secret.read`, then `http.*` happened in order within 60 s",
         rule: "rules[0]",
-        ...{ mandateId: "mnd_a", mandateName: "Mandate" },
+        mandateId: "mnd_a",
+        mandateName: "Mandate",
       },
     ]);
   });

@@ -77,7 +77,11 @@ describe("clients of OpenAI's interface", () => {
     const of = { agent_id: agent.agent_id };
     const { secret } = await call<{ secret: string }>("/v1/enforce/credentials", { ...of, name: "c" });
     const token = await call<{ token: string }>("/v1/enforce/federation-tokens", {
-      ...{ ...of, audience: "partner", allowed_action_types: ["read.*"], max_uses: 1, ttl_seconds: 60 },
+      ...of,
+      audience: "partner",
+      allowed_action_types: ["read.*"],
+      max_uses: 1,
+      ttl_seconds: 60,
     });
     upstream.answer = sends(completion({ content: "fine" }));
     const ask = (apiKey: string) =>
@@ -100,14 +104,17 @@ describe("clients of OpenAI's interface", () => {
       const call = (fragment: object): string => chunk({ tool_calls: [{ index: 0, ...fragment }] });
       const [first = "", ...rest] = chatEvents([...TEXT]);
       upstream.answer = streams([
-        ...[first, ...rest.slice(0, -3)],
+        first,
+        ...rest.slice(0, -3),
         call({ id: "call_1", type: "function", function: { name: "send", arguments: "" } }),
         ...[...JSON.stringify({ to: email })].map((text) => call({ function: { arguments: text } })),
         chunk({}, "tool_calls"),
         ...rest.slice(-2),
       ]);
       const stream = openai.chat.completions.stream({
-        ...{ model: "test-1", messages, stream_options: { include_usage: true } },
+        model: "test-1",
+        messages,
+        stream_options: { include_usage: true },
         tools: [{ type: "function", function: { name: "send", parameters: SCHEMA } }],
       });
       const final = await stream.finalChatCompletion();

@@ -70,8 +70,12 @@ describe("events of a chat", () => {
       chunk({}, "tool_calls", 0),
     ];
     expect(saidIn(await scrubbed(CHAT, pieces))).to.deep.equal({
-      ...{ 0: "[EMAIL]", "0 finished": "tool_calls", 1: "corp-mail.org", "1 finished": "stop" },
-      ...{ "0 call 0": '{"to":"[EMAIL]"}', "0 call 1": '{"n":"[PAYMENT_CARD]","ok":true}' },
+      0: "[EMAIL]",
+      "0 finished": "tool_calls",
+      1: "corp-mail.org",
+      "1 finished": "stop",
+      "0 call 0": '{"to":"[EMAIL]"}',
+      "0 call 1": '{"n":"[PAYMENT_CARD]","ok":true}',
     });
   });
 

@@ -82,16 +82,14 @@ async function startProcess({ database, logs }: Replica, secret: string, options
   const authenticate = (apiKey: string) => authenticator.authenticate(apiKey);
   const metrics = new Registry();
   const proxy = createRedactionProxy({
-    ...{
-      metrics,
-      redaction,
-      authenticate,
-      wrongKeys: new WrongKeys(log),
-      logs,
-      log,
-      llmUrl: options.llmUrl,
-      llmKey: options.llmKey,
-    },
+    metrics,
+    redaction,
+    authenticate,
+    wrongKeys: new WrongKeys(log),
+    logs,
+    log,
+    llmUrl: options.llmUrl,
+    llmKey: options.llmKey,
     maxBodyBytes: options.maxBodyBytes ?? 1_048_576,
     ...(options.timing === undefined ? {} : { timing: options.timing }),
     ...(options.maxHeldBytes === undefined ? {} : { maxHeldBytes: options.maxHeldBytes }),
@@ -103,7 +101,8 @@ async function startProcess({ database, logs }: Replica, secret: string, options
   const { port } = server.address() as AddressInfo;
   const baseUrl = `http://127.0.0.1:${port}/api/redact/${WORKSPACE}/openai/v1`;
   return {
-    ...{ redaction, baseUrl },
+    redaction,
+    baseUrl,
     post: (path, body, headers = {}) =>
       fetch(baseUrl + path, {
         method: "POST",
@@ -139,7 +138,9 @@ export async function openRedactionWorkspace(options: ProcessOptions = {}): Prom
   return {
     ...first,
     ...own,
-    ...{ url: test.url, upstream, key: created.secret },
+    url: test.url,
+    upstream,
+    key: created.secret,
     caller: { workspaceId: WORKSPACE, keyId: created.key.keyId },
     async keyOf(role, agentId) {
       const log = await first.logs.of(WORKSPACE);

@@ -97,8 +97,12 @@ describe("our key for the model's service in an answer", () => {
 
   const useKey = (llmKey: string) =>
     workspace.redaction.putSettings(workspace.caller, {
-      ...{ restoreValues: false, allowMedia: false, disabledKinds: [], allow: [] },
-      ...{ llmUrl: workspace.upstream.url, llmKey },
+      restoreValues: false,
+      allowMedia: false,
+      disabledKinds: [],
+      allow: [],
+      llmUrl: workspace.upstream.url,
+      llmKey,
     });
 
   /** What a client makes of an answer that says these pieces, and the answer as it went over the wire. */
@@ -169,7 +173,10 @@ describe("our key for the model's service in an answer", () => {
   it("counts as no leak; no report, log entry or log line holds it or a part of it.", async () => {
     const receiver = await startRawReceiver();
     await workspace.redaction.putSettings(workspace.caller, {
-      ...{ restoreValues: false, allowMedia: false, disabledKinds: [], allow: [] },
+      restoreValues: false,
+      allowMedia: false,
+      disabledKinds: [],
+      allow: [],
     });
     const url = `http://127.0.0.1:${receiver.port}/hook`;
     await workspace.redaction.webhooks.create(workspace.caller, { url, secret: undefined });

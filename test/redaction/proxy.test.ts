@@ -144,7 +144,8 @@ describe("the redaction proxy", () => {
     });
     const { message } = ((await response.json()) as Chat).choices[0];
     expect(JSON.parse(message.tool_calls?.[0]?.function.arguments ?? "")).to.deep.equal({
-      ...{ who: 'Ann "Ace" Ory\u00e9', x: "[PERSON_NAME]" },
+      who: 'Ann "Ace" Ory\u00e9',
+      x: "[PERSON_NAME]",
     });
     await workspace.redaction.putSettings(workspace.caller, { ...settings, restoreValues: false });
   });

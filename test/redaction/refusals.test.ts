@@ -298,7 +298,9 @@ describe("the redaction proxy", () => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write("\n");
     const leaving = new AbortController();
     const response = await fetch(workspace.baseUrl + CHAT, {
-      ...{ method: "POST", body: JSON.stringify({ ...ASK, stream: true }), signal: leaving.signal },
+      method: "POST",
+      body: JSON.stringify({ ...ASK, stream: true }),
+      signal: leaving.signal,
       headers: { "content-type": "application/json", authorization: `Bearer ${workspace.key}` },
     });
     expect(response.status).to.equal(200);
@@ -343,7 +345,10 @@ describe("the redaction proxy", () => {
     const plain = await workspace.post(CHAT, ASK);
     expect(plain.status).to.equal(503);
     expect(((await plain.json()) as OpenAiError).error).to.deep.equal({
-      ...{ message: "<b>[EMAIL]</b>", type: "server_error", param: null, code: null },
+      message: "<b>[EMAIL]</b>",
+      type: "server_error",
+      param: null,
+      code: null,
     });
   });
 

@@ -125,7 +125,9 @@ export function responseEvents(parts: readonly string[], id = "resp_abc"): strin
 }
 
 const USAGE = {
-  ...{ input_tokens: 3, output_tokens: 2, total_tokens: 5 },
+  input_tokens: 3,
+  output_tokens: 2,
+  total_tokens: 5,
   input_tokens_details: { cached_tokens: 0 },
   output_tokens_details: { reasoning_tokens: 0 },
 };

@@ -75,7 +75,8 @@ describe("registered personal values", () => {
     const adding = redaction.values.add(workspace.caller, [{ kind: "", value: "Erika Muster" }]);
     expect(await reasonOf(adding)).to.equal("ENCRYPTION_KEY_DIFFERS");
     const response = await fetch(`${stranger.baseUrl}/chat/completions`, {
-      ...{ method: "POST", body: '{"messages":[{"content":"Otto Normal"}]}' },
+      method: "POST",
+      body: '{"messages":[{"content":"Otto Normal"}]}',
       headers: { "content-type": "application/json", authorization: `Bearer ${workspace.key}` },
     });
     expect(response.status).to.equal(400);

@@ -30,7 +30,8 @@ describe("a summary of decisions", () => {
     agentIds = await test.newAgents(2);
     await test.mandate([rule(Decision.BLOCK, "drop"), rule(Decision.ESCALATE, "ask")], { name: "house rules" });
     await test.mandate([rule(Decision.BLOCK, "re*"), rule(Decision.ESCALATE, "dr*")], {
-      ...{ name: "watcher", mode: MandateMode.OBSERVE },
+      name: "watcher",
+      mode: MandateMode.OBSERVE,
     });
     for (let index = 0; index < 60; index++) {
       const agentId = agentIds[index % 2] as string;
@@ -72,7 +73,9 @@ describe("a summary of decisions", () => {
         const agentId = agentIds[agent] ?? "";
         const least = Math.ceil((untilMs - sinceMs) / 500_000);
         const summary = await test.enforcement.summarizeDecisions({
-          ...{ since: timestampFromMs(sinceMs), until: timestampFromMs(untilMs), agentId },
+          since: timestampFromMs(sinceMs),
+          until: timestampFromMs(untilMs),
+          agentId,
           bucketSeconds: bucketSeconds === 0 ? 0 : Math.max(bucketSeconds, least),
         });
         const inside = made

@@ -48,9 +48,7 @@ describe("listDecisionReceipts", () => {
     const seen: number[] = [];
     let after: number | undefined;
     do {
-      const page = await listDecisionReceipts(
-        ...([test.database.pool, "default", filter, { size, after }, maxLookedAt] as const),
-      );
+      const page = await listDecisionReceipts(test.database.pool, "default", filter, { size, after }, maxLookedAt);
       expect(page.items.length).to.be.at.most(size);
       seen.push(...page.items.map(({ body }) => body.seq));
       after = page.next;

@@ -26,7 +26,11 @@ describe("watching decisions", () => {
 
   const first = (): Replica => workspace.replicas[0] as Replica;
   const contextOf = (replica: Replica, signal: AbortSignal, heartbeatMs = 20, pool = replica.database.pool) => ({
-    ...{ pool, log: replica.log, feed: feeds.get(replica) as LogFeed<DecisionRow>, heartbeatMs, signal },
+    pool,
+    log: replica.log,
+    feed: feeds.get(replica) as LogFeed<DecisionRow>,
+    heartbeatMs,
+    signal,
   });
   const attempt = (replica: Replica, agentId: string, actionType: string) =>
     replica.enforcement.intercept({ agentId, actionType });

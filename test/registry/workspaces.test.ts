@@ -68,7 +68,9 @@ describe("workspaces", () => {
     const other = await test.replica();
     expect((await other.admin.getWorkspace({ workspaceId })).workspace).to.include(given);
     const sealed = {
-      ...{ escalation_ttl_seconds: 60, approval_ttl_seconds: 5, four_eyes: true },
+      escalation_ttl_seconds: 60,
+      approval_ttl_seconds: 5,
+      four_eyes: true,
       max_pending_escalations_per_agent: 7,
     };
     expect((await other.log.caughtUp()).settings).to.deep.include(sealed);

@@ -11,8 +11,14 @@ import { newPrivateKey, openWorkspace, type Replica, reasonOf, type TestWorkspac
 import { startServer } from "../support/server.ts";
 
 const NOTHING: RevokedIds = {
-  ...{ sessions: [], credentials: [], grants_given: [], grants_received: [] },
-  ...{ temporal_windows: [], intent_contracts: [], federation_tokens: [], mcp_tool_policies: [] },
+  sessions: [],
+  credentials: [],
+  grants_given: [],
+  grants_received: [],
+  temporal_windows: [],
+  intent_contracts: [],
+  federation_tokens: [],
+  mcp_tool_policies: [],
 };
 
 describe("signing keys", () => {
@@ -114,8 +120,14 @@ describe("signing keys", () => {
     expect(certificate?.publicKey).to.equal(workspace.keys.publicPem);
     const retired = (await next.keys.find("default", workspace.keys.keyId))?.retired;
     const draft = (ledgerSeq: number) => ({
-      ...{ revocation_id: "rev_x", workspace_id: "default", agent_id: "agt_x", agent_name: "x", reason: "" },
-      ...{ revoked_at: new Date().toISOString(), revoked_by: "key_x", ledger_seq: ledgerSeq },
+      revocation_id: "rev_x",
+      workspace_id: "default",
+      agent_id: "agt_x",
+      agent_name: "x",
+      reason: "",
+      revoked_at: new Date().toISOString(),
+      revoked_by: "key_x",
+      ledger_seq: ledgerSeq,
     });
     const signedAt = (seq: number) => signCertificate(workspace.keys, draft(seq), NOTHING);
     const seq = retired?.seq ?? 0;
@@ -171,8 +183,14 @@ describe("signing keys", () => {
       }
       const strangers = new SigningKeys({ database: cold.database, logs: cold.logs, privateKey: stranger });
       const draft = {
-        ...{ revocation_id: "rev_x", workspace_id: "default", agent_id: "agt_x", agent_name: "x", reason: "" },
-        ...{ revoked_at: new Date().toISOString(), revoked_by: "key_x", ledger_seq: 1 },
+        revocation_id: "rev_x",
+        workspace_id: "default",
+        agent_id: "agt_x",
+        agent_name: "x",
+        reason: "",
+        revoked_at: new Date().toISOString(),
+        revoked_by: "key_x",
+        ledger_seq: 1,
       };
       expect(await isSignatureValid(cold.keys, signCertificate(strangers, draft, NOTHING))).to.equal(false);
       const sealed = { id: "fed_x", kind: "federation_token", agent_id: "a", expires_at_ms: null } as SealedAuthority;

@@ -31,7 +31,10 @@ describe("a guard", () => {
     const answer = await watchedGuard(server.url, { now: () => times.shift() ?? 1_234.4 }).judge();
     const { latencyMs, ...rest } = answer;
     expect(rest).to.deep.equal({
-      ...{ kind: "verdict", violates: true, confidence: 0.9, reason: "it sends a secret away" },
+      kind: "verdict",
+      violates: true,
+      confidence: 0.9,
+      reason: "it sends a secret away",
       model: "model-2025-01-01",
     });
     expect(latencyMs).to.be.a("number").and.satisfy(Number.isInteger);

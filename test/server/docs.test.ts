@@ -16,7 +16,10 @@ interface Page {
 describe("the documentation", () => {
   const document = openApiFromServices(SERVICES, { title: "Plane", version: "v1" });
   const paths = [
-    ...["/docs", "/docs/reference", "/docs/schemas", "/docs/search?q=trust"],
+    "/docs",
+    "/docs/reference",
+    "/docs/schemas",
+    "/docs/search?q=trust",
     ...GUIDES.map(({ slug }) => `/docs/guides/${slug}`),
     ...document.tags.map(({ name }) => `/docs/reference/${name}`),
   ];

@@ -32,15 +32,14 @@ describe("an OpenID Connect issuer", () => {
   let nowMs = 0;
   const create = (): OidcIssuer =>
     new OidcIssuer({
-      ...{
-        url,
-        clientId: "c",
-        clientSecret: "s",
-        scope: "openid",
-        redirectUri: "http://127.0.0.1/c",
-        groupsClaim: "g",
-      },
-      ...{ now: () => nowMs, requestMs: 200 },
+      url,
+      clientId: "c",
+      clientSecret: "s",
+      scope: "openid",
+      redirectUri: "http://127.0.0.1/c",
+      groupsClaim: "g",
+      now: () => nowMs,
+      requestMs: 200,
     });
   const begin = (issuer: OidcIssuer): Promise<string> =>
     issuer.authorizationUrl(newChecks()).then(

@@ -17,8 +17,12 @@ const MAP = "acp-admins=default:admin,readers=default:auditor,finance=pay:operat
 async function settings(issuer: string): Promise<{ port: number; env: Record<string, string> }> {
   const port = await freePort();
   const env = {
-    ...{ ACP_HTTP_PORT: String(port), ACP_PUBLIC_URL: `http://127.0.0.1:${port}`, ACP_OIDC_ISSUER: issuer },
-    ...{ ACP_OIDC_CLIENT_ID: CLIENT_ID, ACP_OIDC_CLIENT_SECRET: CLIENT_SECRET, ACP_OIDC_GROUP_MAP: MAP },
+    ACP_HTTP_PORT: String(port),
+    ACP_PUBLIC_URL: `http://127.0.0.1:${port}`,
+    ACP_OIDC_ISSUER: issuer,
+    ACP_OIDC_CLIENT_ID: CLIENT_ID,
+    ACP_OIDC_CLIENT_SECRET: CLIENT_SECRET,
+    ACP_OIDC_GROUP_MAP: MAP,
     ACP_OIDC_LABEL: "Example",
   };
   return { port, env };
@@ -52,7 +56,8 @@ describe("signing in by OpenID Connect", function () {
     const down = await new TestBrowser().request(start());
     expect([down.status, down.fault]).to.deep.equal([503, "unreachable"]);
     const byKey = await fetch(`${service.http}/dashboard/sign-in`, {
-      ...{ method: "POST", headers: { "content-type": "application/json" } },
+      method: "POST",
+      headers: { "content-type": "application/json" },
       body: JSON.stringify({ key: service.adminKey }),
     });
     expect(byKey.status).to.equal(200);
@@ -102,7 +107,10 @@ describe("signing in by OpenID Connect", function () {
     const to = new URL(headers.get("location") ?? "");
     expect(status).to.equal(303);
     expect(Object.fromEntries(to.searchParams)).to.include({
-      ...{ client_id: CLIENT_ID, response_type: "code", code_challenge_method: "S256", scope: "openid profile email" },
+      client_id: CLIENT_ID,
+      response_type: "code",
+      code_challenge_method: "S256",
+      scope: "openid profile email",
       redirect_uri: `${service.http}/dashboard/oidc/callback`,
     });
     for (const name of ["state", "nonce", "code_challenge"]) expect(to.searchParams.get(name)).to.have.length(43);
@@ -151,7 +159,9 @@ describe("signing in by OpenID Connect", function () {
     expect(await sessionOf(browser, service)).to.equal(null);
     const choose = (workspace: string, headers: Record<string, string> = {}): Promise<Visit> =>
       browser.request(`${service.http}/dashboard/oidc/choose`, {
-        ...{ method: "POST", body: new URLSearchParams({ workspace }), headers },
+        method: "POST",
+        body: new URLSearchParams({ workspace }),
+        headers,
       });
     expect((await choose("nowhere")).fault).to.equal("wrong-choice");
     expect((await choose("pay", { origin: "https://evil.example" })).status).to.equal(403);
@@ -168,23 +178,22 @@ describe("signing in by OpenID Connect", function () {
 
   it("refuses addresses of other sites to return to.", async () => {
     for (const to of [
-      ...[
-        "https://evil.example",
-        "//evil.example",
-        "/\\evil.example",
-        "/overview/..//evil.example",
-        "javascript:alert(1)",
-      ],
-      ...[
-        "/overview\n",
-        "overview",
-        "",
-        "/dashboard/session",
-        "/assets/x.js",
-        "/\t/evil.example",
-        "/%2f%2fevil.example",
-      ],
-      ...["/overview/%2e%2e//evil.example", `/overview?${"x".repeat(600)}`, "/@evil.example", "http:/evil.example"],
+      "https://evil.example",
+      "//evil.example",
+      "/\\evil.example",
+      "/overview/..//evil.example",
+      "javascript:alert(1)",
+      "/overview\n",
+      "overview",
+      "",
+      "/dashboard/session",
+      "/assets/x.js",
+      "/\t/evil.example",
+      "/%2f%2fevil.example",
+      "/overview/%2e%2e//evil.example",
+      `/overview?${"x".repeat(600)}`,
+      "/@evil.example",
+      "http:/evil.example",
     ]) {
       const { status, fault, headers } = await new TestBrowser().request(start(`?return_to=${encodeURIComponent(to)}`));
       expect([status, fault], JSON.stringify(to)).to.deep.equal([400, "wrong-return"]);
@@ -212,7 +221,8 @@ describe("signing in by OpenID Connect", function () {
     }
     // As another kind of cookie it is worth nothing.
     const chosen = await forged.request(`${service.http}/dashboard/oidc/choose`, {
-      ...{ method: "POST", body: new URLSearchParams({ workspace: "default" }) },
+      method: "POST",
+      body: new URLSearchParams({ workspace: "default" }),
       headers: { cookie: `acp_oidc_choice=${flow}` },
     });
     expect(chosen.fault).to.equal("expired");
@@ -286,7 +296,9 @@ describe("signing in by OpenID Connect", function () {
     const bodies = (entries as unknown as { body: string }[]).map(({ body }) => JSON.parse(body) as { by?: string });
     expect(bodies.map(({ by }) => by)).to.include("oidc:alice@example.com");
     const out = await browser.request(`${service.http}/dashboard/sign-out`, {
-      ...{ method: "POST", body: '{"everywhere":true}', headers },
+      method: "POST",
+      body: '{"everywhere":true}',
+      headers,
     });
     expect(out.status).to.equal(200);
     expect([await sessionOf(browser, service), await sessionOf(second, service)]).to.deep.equal([null, null]);

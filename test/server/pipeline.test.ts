@@ -135,7 +135,9 @@ describe("a pipeline without a transport", () => {
           },
         }),
       ],
-      ...{ authenticate: callerFor, log: pino({ level: "silent" }), metrics },
+      authenticate: callerFor,
+      log: pino({ level: "silent" }),
+      metrics,
     });
     const call = await pipeline.admit(watchDecisions, incoming());
     const replies = await pipeline.serverStream(call, () => create(watchDecisions.input));

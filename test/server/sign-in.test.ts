@@ -23,7 +23,8 @@ describe("signing in over HTTP", () => {
   ): Promise<Reply> {
     const init = body === undefined ? {} : { body: JSON.stringify(body) };
     const response = await fetch(service.http + path, {
-      ...{ method, headers: { "content-type": "application/json", ...headers } },
+      method,
+      headers: { "content-type": "application/json", ...headers },
       ...init,
     });
     const text = await response.text();

@@ -72,7 +72,8 @@ describe("the key of an open stream", () => {
   };
   const post = (path: string, body: object, headers: Record<string, string> = {}): Promise<Response> =>
     fetch(service.http + path, {
-      ...{ method: "POST", body: JSON.stringify(body) },
+      method: "POST",
+      body: JSON.stringify(body),
       headers: { "content-type": "application/json", ...headers },
     });
   const onAllWires = (method: DescMethodServerStreaming, request: JsonObject, key: string): Watched[] =>
@@ -305,7 +306,9 @@ describe("the key of an open stream, without news of it", () => {
       // A bidirectional stream, whose key is not looked up again.
       const open = () =>
         pipeline.admit(EnforcementService.method.interceptStream, {
-          ...{ wire: "rest", receivedAt: performance.now(), requestId: "test" },
+          wire: "rest",
+          receivedAt: performance.now(),
+          requestId: "test",
           header: (name) => (name === "x-api-key" ? "test" : undefined),
           timeoutMs: () => undefined,
           onLeave: (listener) =>

@@ -77,7 +77,10 @@ describe("watches that nobody reads", () => {
     unreadHttp("/v1/enforce/escalations:watch", { key, method: "GET", type: "application/json" });
   const unreadConnect = (key = service.adminKey) =>
     unreadHttp(grpcPath(watchEscalations), {
-      ...{ key, method: "POST", type: "application/connect+json", body: enveloped(Buffer.from("{}")) },
+      key,
+      method: "POST",
+      type: "application/connect+json",
+      body: enveloped(Buffer.from("{}")),
     });
 
   /** Opens a watch over gRPC whose reply is never read: grpc-js would read on, plain HTTP/2 does not. */
@@ -85,8 +88,11 @@ describe("watches that nobody reads", () => {
     const session = http2Connect(`http://${service.grpc}`);
     cleanup.defer(() => session.destroy());
     const stream = session.request({
-      ...{ ":method": "POST", ":path": grpcPath(watchEscalations), te: "trailers" },
-      ...{ "content-type": "application/grpc", "x-api-key": key },
+      ":method": "POST",
+      ":path": grpcPath(watchEscalations),
+      te: "trailers",
+      "content-type": "application/grpc",
+      "x-api-key": key,
     });
     stream.on("error", () => undefined);
     // They may come before anyone reads, when all that was sent lies with this client.

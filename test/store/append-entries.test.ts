@@ -148,14 +148,16 @@ describe("the statement that appends decisions", () => {
         await append(client, next, { changed, wakeUp: "default 7 decisions" });
         const [escalation] = await rowsOf(client, "escalation");
         expect(escalation).to.deep.include({
-          ...{ escalation_id: "esc_1", created_seq: SEQ, status: 1, expires_at_ms: 99, updated_seq: SEQ + 1 },
-          ...{
-            asked: 3,
-            asked_by: ["key_a", "key_b", "key_c", "oidc:doe, jane"],
-            used_by: "dec_2",
-            used_at_ms: 2,
-            replaced_by: "esc_9",
-          },
+          escalation_id: "esc_1",
+          created_seq: SEQ,
+          status: 1,
+          expires_at_ms: 99,
+          updated_seq: SEQ + 1,
+          asked: 3,
+          asked_by: ["key_a", "key_b", "key_c", "oidc:doe, jane"],
+          used_by: "dec_2",
+          used_at_ms: 2,
+          replaced_by: "esc_9",
         });
         await listener.query("select 1");
         expect(heard).to.deep.equal(["default 6 decisions", "default 7 decisions"]);

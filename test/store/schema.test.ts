@@ -58,7 +58,9 @@ describe("the entities and the tables", () => {
   before(async () => {
     test = await createTestDatabase();
     database = await openDatabase({
-      ...{ url: test.url, poolSize: 2, log: SILENT_LOG },
+      url: test.url,
+      poolSize: 2,
+      log: SILENT_LOG,
     });
     const { rows } = await database.pool.query<Column>(COLUMNS);
     columns = new Map(rows.map((column) => [keyOf(column), column]));

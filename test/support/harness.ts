@@ -272,7 +272,12 @@ async function createReplica(
   const keyOf = (as: Caller | string = admin): string => (typeof as === "string" ? as : standIns.keyOf(as));
   const client = <S extends DescService>(service: S) => clientOf(service, pipeline, keyOf);
   return {
-    ...{ database, logs, log: await logs.of(admin.workspaceId), clock, keys, authenticator },
+    database,
+    logs,
+    log: await logs.of(admin.workspaceId),
+    clock,
+    keys,
+    authenticator,
     admin: client(AdminService),
     agents: client(AgentService),
     authority: client(AuthorityService),
@@ -310,16 +315,14 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
   const replica = async (more: ReplicaOptions = {}): Promise<Replica> => add(await open(more.url ?? test.url), more);
   while (replicas.length < count) await replica({ surroundings: options.surroundings ?? {} });
   return {
-    ...{
-      ...first,
-      url: test.url,
-      ownerUrl: test.ownerUrl,
-      workspaceId,
-      adminCaller,
-      adminKey: created.secret,
-      replicas,
-      replica,
-    },
+    ...first,
+    url: test.url,
+    ownerUrl: test.ownerUrl,
+    workspaceId,
+    adminCaller,
+    adminKey: created.secret,
+    replicas,
+    replica,
     ...shorthandsOf(first, workspaceId),
     async close() {
       for (const wakeUp of wakeUps) await wakeUp.close();
@@ -429,7 +432,13 @@ export interface Attempt {
 export function actionOf(tried: Attempt): Action {
   const { agentId, actionType, actionContent = "", metadata, tool, sessionId, onBehalfOf } = tried;
   return {
-    ...{ agentId, actionType, actionContent, metadata, tool, sessionId, onBehalfOf },
+    agentId,
+    actionType,
+    actionContent,
+    metadata,
+    tool,
+    sessionId,
+    onBehalfOf,
     decisionId: createId("dec"),
     isRetryable: false,
     normalisedType: normaliseName(actionType),

@@ -51,8 +51,11 @@ export async function startIssuer({ redirectUri, port = 0, host = "127.0.0.1" }:
   const provider = new Provider(url, {
     clients: [
       {
-        ...{ client_id: CLIENT_ID, client_secret: CLIENT_SECRET, redirect_uris: [redirectUri] },
-        ...{ grant_types: ["authorization_code"], response_types: ["code"] },
+        client_id: CLIENT_ID,
+        client_secret: CLIENT_SECRET,
+        redirect_uris: [redirectUri],
+        grant_types: ["authorization_code"],
+        response_types: ["code"],
       },
     ],
     claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["preferred_username", "groups"] },
@@ -143,14 +146,14 @@ export async function startRogueIssuer(): Promise<RogueIssuer> {
   }
 
   const discovery = () => ({
-    ...{
-      issuer: url,
-      authorization_endpoint: `${url}/authorize`,
-      token_endpoint: `${url}/token`,
-      jwks_uri: `${url}/jwks`,
-    },
-    ...{ response_types_supported: ["code"], subject_types_supported: ["public"] },
-    ...{ id_token_signing_alg_values_supported: ["RS256"], authorization_response_iss_parameter_supported: true },
+    issuer: url,
+    authorization_endpoint: `${url}/authorize`,
+    token_endpoint: `${url}/token`,
+    jwks_uri: `${url}/jwks`,
+    response_types_supported: ["code"],
+    subject_types_supported: ["public"],
+    id_token_signing_alg_values_supported: ["RS256"],
+    authorization_response_iss_parameter_supported: true,
     ...issuer.faults.discovery,
   });
   return issuer;

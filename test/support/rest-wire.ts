@@ -53,8 +53,13 @@ function answerFromRest(status: number, text: string): Answer {
   if (error === undefined) throw new Error(`status ${status} came without an error: ${text}`);
   const [info, bad] = error.details;
   return {
-    ...{ code: error.status, reason: info.reason, message: error.message, metadata: info.metadata, status },
-    ...{ violations: bad?.field_violations ?? [], body: undefined },
+    code: error.status,
+    reason: info.reason,
+    message: error.message,
+    metadata: info.metadata,
+    status,
+    violations: bad?.field_violations ?? [],
+    body: undefined,
   };
 }
 

@@ -56,7 +56,11 @@ export async function serveHere({ env = {}, ...parts }: ServedHereOptions = {}):
     return (made as unknown as { agent: { agent_id: string } }).agent.agent_id;
   };
   return {
-    ...{ http, grpc, adminKey, rest, agent },
+    http,
+    grpc,
+    adminKey,
+    rest,
+    agent,
     async workspace(workspaceId) {
       const made = await rest("POST /v1/admin/workspaces", { workspace_id: workspaceId, name: workspaceId });
       const { secret: key } = made as unknown as { secret: string };

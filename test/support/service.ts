@@ -79,7 +79,9 @@ export async function startService({ env = {}, rules }: TestServiceOptions = {})
   if (rules !== undefined) await admin.client(MandateService).createMandate({ name: "house rules", rules: [...rules] });
   return {
     ...server,
-    ...{ database, admin, rest: restCallTo(server) },
+    database,
+    admin,
+    rest: restCallTo(server),
     agent: (name) => registerAgent(admin, name),
     async resolve(escalationId, how) {
       const resolution = how === "approved" ? Resolution.APPROVED : Resolution.REJECTED;

@@ -51,7 +51,12 @@ export interface Wire {
 
 /** The answer of a call that succeeded. */
 export const ok = (body: PlainJson, status?: number): Answer => ({
-  ...{ code: "OK", reason: undefined, message: "", metadata: {}, violations: [], body },
+  code: "OK",
+  reason: undefined,
+  message: "",
+  metadata: {},
+  violations: [],
+  body,
   ...(status === undefined ? {} : { status }),
 });
 
@@ -65,7 +70,10 @@ export function answerFromConnect(error: ConnectError): Answer {
   const [info] = error.findDetails(ErrorInfoSchema);
   const [bad] = error.findDetails(BadRequestSchema);
   return {
-    ...{ code: codeWord(error.code), reason: info?.reason, message: error.rawMessage, metadata: info?.metadata ?? {} },
+    code: codeWord(error.code),
+    reason: info?.reason,
+    message: error.rawMessage,
+    metadata: info?.metadata ?? {},
     violations: (bad?.fieldViolations ?? []).map(({ field, description, reason }) => ({ field, description, reason })),
     body: undefined,
   };
@@ -78,7 +86,10 @@ export function answerFromStatus(code: number, message: string, bytes: Buffer | 
   const info = details.map((any) => anyUnpack(any, ErrorInfoSchema)).find((each) => each !== undefined);
   const bad = details.map((any) => anyUnpack(any, BadRequestSchema)).find((each) => each !== undefined);
   return {
-    ...{ code: codeWord(code), reason: info?.reason, message, metadata: info?.metadata ?? {} },
+    code: codeWord(code),
+    reason: info?.reason,
+    message,
+    metadata: info?.metadata ?? {},
     violations: (bad?.fieldViolations ?? []).map(({ field, description, reason }) => ({ field, description, reason })),
     body: undefined,
   };

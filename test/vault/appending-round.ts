@@ -137,7 +137,9 @@ const readRows = (url: string): Promise<Row[]> =>
 
 async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ vault: Vault; agentId: string }> {
   const database = await openDatabase({
-    ...{ url, poolSize: 5, log: SILENT_LOG },
+    url,
+    poolSize: 5,
+    log: SILENT_LOG,
   });
   cleanup.defer(() => database.close());
   await createWorkspace({ database, nowMs: Date.now(), by: "system" }, { workspaceId: WORKSPACE });

@@ -32,7 +32,11 @@ describe("webhook delivery", () => {
     await test.receiver.waitFor(5);
     const events = test.receiver.received.map(({ body }) => JSON.parse(body));
     expect(events.map(({ type }) => type)).to.deep.equal([
-      ...["decision.blocked", "escalation.created", "escalation.resolved", "tool.changed", "agent.revoked"],
+      "decision.blocked",
+      "escalation.created",
+      "escalation.resolved",
+      "tool.changed",
+      "agent.revoked",
     ]);
     const [first, second, third, fourth, fifth] = events.map(({ data }) => data);
     const ours = { workspace_id: "default", agent_id: test.agentId };

@@ -3,9 +3,20 @@ import { Pool } from "pg";
 import { type EventName, EventQueue } from "../../src/webhook/event-queue.ts";
 
 const WEBHOOK = {
-  ...{ workspaceId: "default", webhookId: "wh_1", url: "", isActive: true, createdAtMs: 0, sealedSecret: Buffer.of() },
-  ...{ sealedOldSecret: null, oldSecretUntilMs: null, revision: 0, failures: 0, failingSinceMs: null },
-  ...{ nextAttemptAtMs: null, events: ["decision.blocked"], nextSeq: 5 },
+  workspaceId: "default",
+  webhookId: "wh_1",
+  url: "",
+  isActive: true,
+  createdAtMs: 0,
+  sealedSecret: Buffer.of(),
+  sealedOldSecret: null,
+  oldSecretUntilMs: null,
+  revision: 0,
+  failures: 0,
+  failingSinceMs: null,
+  nextAttemptAtMs: null,
+  events: ["decision.blocked"],
+  nextSeq: 5,
 };
 
 /** A span of the log. */

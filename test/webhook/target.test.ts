@@ -9,10 +9,37 @@ import { type Receiver, startReceiver } from "./receiver.ts";
 import { ALLOW } from "./replica.ts";
 
 const REFUSED_ADDRESSES = [
-  ...["0.0.0.0", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "169.254.169.254", "172.31.255.255"],
-  ...["192.0.0.8", "192.88.99.1", "192.168.1.1", "198.19.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"],
-  ...["::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::7f00:1", "64:ff9b:1::1", "2001::1"],
-  ...["2002:7f00:1::", "fc00::1", "fdff::1", "fe80::1", "fe80::1%lo", "fec0::1", "ff02::1", "localhost", ""],
+  "0.0.0.0",
+  "10.1.2.3",
+  "100.64.0.1",
+  "100.127.255.255",
+  "127.0.0.1",
+  "169.254.169.254",
+  "172.31.255.255",
+  "192.0.0.8",
+  "192.88.99.1",
+  "192.168.1.1",
+  "198.19.0.1",
+  "224.0.0.1",
+  "240.0.0.1",
+  "255.255.255.255",
+  "::",
+  "::1",
+  "::7f00:1",
+  "::ffff:127.0.0.1",
+  "::ffff:8.8.8.8",
+  "64:ff9b::7f00:1",
+  "64:ff9b:1::1",
+  "2001::1",
+  "2002:7f00:1::",
+  "fc00::1",
+  "fdff::1",
+  "fe80::1",
+  "fe80::1%lo",
+  "fec0::1",
+  "ff02::1",
+  "localhost",
+  "",
 ];
 const PUBLIC_ADDRESSES = ["8.8.8.8", "100.63.255.255", "100.128.0.1", "172.32.0.1", "2606:4700::1111", "2a00::1"];
 
@@ -24,8 +51,14 @@ const REFUSED_URLS = [
   { url: "https://no-such-host.invalid/", want: "names a host that cannot be resolved" },
 ];
 const PRIVATE_URLS = [
-  ...["http://127.0.0.1/", "http://2130706433/", "http://0x7f.1/", "http://[::1]/", "http://[::ffff:127.0.0.1]/"],
-  ...["http://169.254.169.254/latest/meta-data", "http://inside.example.com/", "http://mixed.example.com/"],
+  "http://127.0.0.1/",
+  "http://2130706433/",
+  "http://0x7f.1/",
+  "http://[::1]/",
+  "http://[::ffff:127.0.0.1]/",
+  "http://169.254.169.254/latest/meta-data",
+  "http://inside.example.com/",
+  "http://mixed.example.com/",
 ];
 
 const RAW_REPLIES = [
@@ -174,7 +207,10 @@ describe("createTargets", () => {
       receiver.answer = () => delay(1_000, {});
       const ending = new AbortController();
       const posted = createTargets({ allow: ALLOW }).post({
-        ...{ url: receiver.url, headers: {}, body: "{}", timeoutMs: 5_000 },
+        url: receiver.url,
+        headers: {},
+        body: "{}",
+        timeoutMs: 5_000,
         signal: ending.signal,
       });
       await receiver.waitFor(1);

@@ -42,7 +42,10 @@ describe("WebhookService", () => {
   ): Promise<MessageShape<M["output"]>> {
     const context = {
       caller: { ...key, role: Role.ADMIN, agentId: null },
-      ...{ signal: new AbortController().signal, isOver: false, receivedAt: performance.now(), requestId: "test" },
+      signal: new AbortController().signal,
+      isOver: false,
+      receivedAt: performance.now(),
+      requestId: "test",
       giveWay: async () => undefined,
     };
     const reply = await functions[called.localName]?.(create(called.input, init) as never, context as never);

@@ -44,7 +44,8 @@ async function startReplicas(databaseUrl: string): Promise<Service> {
   ];
   const [http, grpc] = balancers.map(({ address }) => address) as [string, string];
   return {
-    ...{ http: `http://${http}`, grpc },
+    http: `http://${http}`,
+    grpc,
     stopOne: () => (servers[0] as TestServer).stop(),
     async stop() {
       for (const balancer of balancers) balancer.close();

@@ -64,7 +64,8 @@ export class ToolGuard {
     const schema = await inputSchema();
     if (schema === undefined) return;
     const registering = registerWith.client(ToolService).registerTool({
-      ...{ name, inputSchema: schema as JsonObject },
+      name,
+      inputSchema: schema as JsonObject,
       ...(description === undefined ? {} : { description }),
     });
     this.#registered.set(name, registering);
@@ -90,7 +91,9 @@ export class ToolGuard {
     await this.register(tool);
     const action = {
       ...guarding,
-      ...{ tool: tool.name, actionType: this.actionTypeOf(tool.name), toArguments: (asked: ToolArguments) => asked },
+      tool: tool.name,
+      actionType: this.actionTypeOf(tool.name),
+      toArguments: (asked: ToolArguments) => asked,
     };
     const fromArguments = (edited: ToolArguments): [ToolArguments] => [edited];
     const guarded = controlPlane.guardWithSignal(

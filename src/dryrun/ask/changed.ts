@@ -98,7 +98,9 @@ function differencesOf(before: MandateVersion, after: MandateVersion): readonly 
   const { rules: oldRules, ...oldFields } = before.definition;
   const { rules: newRules, ...newFields } = after.definition;
   const fields = fieldDifferences("", oldFields, newFields).map((text) => ({
-    ...{ version: after.version, rule: undefined, text },
+    version: after.version,
+    rule: undefined,
+    text,
   }));
   const rules = ruleDifferences(before.version, listOf(oldRules), after.version, listOf(newRules));
   return [...fields, ...rules].slice(0, MAX_DIFFERENCES);

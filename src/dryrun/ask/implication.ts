@@ -111,10 +111,16 @@ const comparables = (values: readonly (string | number | boolean)[]): ReadonlySe
 
 function rangesOf(operator: string, low: number, high: number): readonly Range[] | undefined {
   const above = (bound: number, hasLow: boolean): Range => ({
-    ...{ low: bound, hasLow, high: Number.POSITIVE_INFINITY, hasHigh: true },
+    low: bound,
+    hasLow,
+    high: Number.POSITIVE_INFINITY,
+    hasHigh: true,
   });
   const below = (bound: number, hasHigh: boolean): Range => ({
-    ...{ low: Number.NEGATIVE_INFINITY, hasLow: true, high: bound, hasHigh },
+    low: Number.NEGATIVE_INFINITY,
+    hasLow: true,
+    high: bound,
+    hasHigh,
   });
   switch (operator) {
     case ">":

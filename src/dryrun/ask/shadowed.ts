@@ -106,7 +106,8 @@ export function* findShadowed(mandates: Iterable<CompiledMandate>, tools: ToolLo
 
 function comparedRule(mandate: CompiledMandate, rule: CompiledRule, tools: ToolLookup): ComparedRule {
   return {
-    ...{ mandate, rule },
+    mandate,
+    rule,
     conditions: comparedConditions(rule, rule.tool === undefined ? undefined : tools(rule.tool)),
     strictest: Math.max(...decisionsOf(rule).map((decision) => SEVERITY[decision])),
   };

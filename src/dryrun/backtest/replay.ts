@@ -42,8 +42,14 @@ export type MakeLongChecks = (missing: readonly LongCheck[]) => Promise<LongAnsw
 
 /** Steps whose refusal is a recorded fact: the mandates were not evaluated. */
 const FACTS: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
-  ...(["revoked", "permissions", "delegation", "session", "intent_contract", "credential"] as const),
-  ...(["mcp_tool_policy", "unknown_tool"] as const),
+  "revoked",
+  "permissions",
+  "delegation",
+  "session",
+  "intent_contract",
+  "credential",
+  "mcp_tool_policy",
+  "unknown_tool",
 ]);
 
 const NO_REFS = { usedIds: [], ask: undefined };
@@ -144,7 +150,11 @@ export class Replay {
     const tool = named === undefined ? undefined : policies.tool(named)?.schema;
     const nowMs = entry.atMs;
     return {
-      ...{ agentId, departmentIds, metadata, nowMs, tool },
+      agentId,
+      departmentIds,
+      metadata,
+      nowMs,
+      tool,
       actionType: entry.actionType ?? "",
       actionContent: action.action_content,
       toolName: tool?.name ?? named,
@@ -181,7 +191,12 @@ export class Replay {
     const { decision_id: decisionId, action } = body;
     const actionType = entry.actionType ?? "";
     foldDecision(this.#state, {
-      ...{ seq, atMs, decisionId, decision, actionType, refs: NO_REFS },
+      seq,
+      atMs,
+      decisionId,
+      decision,
+      actionType,
+      refs: NO_REFS,
       agentId: action.agent_id,
     });
   }

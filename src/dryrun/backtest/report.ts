@@ -143,9 +143,15 @@ export class ReportBuilder {
     const { replayed } = this.#all;
     const rows = [...agents].map((agent) => this.#rowOf(agent));
     return {
-      ...{ fromSeq, toSeq, policyDigest, stricter, looser, semanticDecisions },
+      fromSeq,
+      toSeq,
+      policyDigest,
+      stricter,
+      looser,
+      semanticDecisions,
       ...this.#all,
-      ...{ sinceMs: this.#sinceMs, untilMs: this.#untilMs },
+      sinceMs: this.#sinceMs,
+      untilMs: this.#untilMs,
       unchanged: replayed - stricter - looser - semanticDecisions,
       agents: rows.sort((a, b) => b.looser - a.looser || b.stricter - a.stricter || (a.agentId < b.agentId ? -1 : 1)),
       byPeople: this.#byPeople,

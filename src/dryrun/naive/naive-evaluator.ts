@@ -90,7 +90,11 @@ export function shownTime(timeZone: string, atMs: number): { readonly day: strin
 
 const clockOf = (timeZone: string): Intl.DateTimeFormat =>
   new Intl.DateTimeFormat("en-GB", {
-    ...{ timeZone: timeZone.trim(), weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+    timeZone: timeZone.trim(),
+    weekday: "short",
+    hour: "2-digit",
+    minute: "2-digit",
+    hourCycle: "h23",
   });
 
 /** Evaluates one mandate, its rules one by one, over actions that each come with their whole history. */

@@ -10,8 +10,21 @@ type JsonObject = { readonly [key: string]: Json };
 
 /** Keywords without effect on what fits. */
 const ANNOTATIONS = [
-  ...["title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"],
-  ...["$schema", "$id", "$defs", "definitions", "nullable", "discriminator"],
+  "title",
+  "description",
+  "default",
+  "examples",
+  "example",
+  "deprecated",
+  "readOnly",
+  "writeOnly",
+  "$comment",
+  "$schema",
+  "$id",
+  "$defs",
+  "definitions",
+  "nullable",
+  "discriminator",
 ];
 /** Maximum number of references that one check follows; a schema may refer to itself. */
 const MAX_DEPTH = 40;

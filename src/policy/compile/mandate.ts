@@ -79,13 +79,19 @@ function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[])
   const message = `the rule no longer compiles: ${first?.message ?? "its tool changed"}`;
   const finding: Finding = { code: "MANDATE_STALE", message, rule: path };
   return {
-    ...{ index, path, tool },
+    index,
+    path,
+    tool,
     type: rule.type,
     decision: decisionFromEnum(rule.decision) === "block" ? "block" : "escalate",
     actionTypes: isNarrowed ? normalisePatterns(patterns) : [],
     stale: true,
     source: rule,
-    ...{ velocity: undefined, ordered: undefined, semantic: undefined, patternSize: 0, schemaSize: 0 },
+    velocity: undefined,
+    ordered: undefined,
+    semantic: undefined,
+    patternSize: 0,
+    schemaSize: 0,
     check: () => finding,
     judge: undefined,
   };

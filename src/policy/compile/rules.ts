@@ -120,7 +120,11 @@ function ruleFrom(
   const source = clone(RuleSchema, rule);
   source.type = type;
   return {
-    ...{ index, path, type, decision, source },
+    index,
+    path,
+    type,
+    decision,
+    source,
     tool: toolKeyOf(rule),
     actionTypes: body.actionTypes ?? normalisePatterns(conditions.matchActionTypes),
     schemaSize: body.schemaSize ?? 0,

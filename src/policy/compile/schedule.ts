@@ -131,8 +131,16 @@ class TimeZone {
     if (!/^\s*[A-Za-z]/.test(name)) return undefined;
     try {
       const format = new Intl.DateTimeFormat("en-US", {
-        ...{ timeZone: name.trim(), calendar: "gregory", numberingSystem: "latn", hourCycle: "h23" },
-        ...{ year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric" },
+        timeZone: name.trim(),
+        calendar: "gregory",
+        numberingSystem: "latn",
+        hourCycle: "h23",
+        year: "numeric",
+        month: "numeric",
+        day: "numeric",
+        hour: "numeric",
+        minute: "numeric",
+        second: "numeric",
       });
       return new TimeZone(format);
     } catch {

@@ -42,7 +42,8 @@ function compileVelocity(draft: RuleDraft): RuleBody | undefined {
   const key = JSON.stringify([patterns, group.countDecisions]);
   return velocityBody(draft, {
     counter: { key, patterns, windowMs: windowSeconds * 1000, ...group },
-    ...{ maxCount, windowSeconds },
+    maxCount,
+    windowSeconds,
   });
 }
 

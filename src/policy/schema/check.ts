@@ -57,9 +57,17 @@ export const REF_KEYWORDS = ["$ref", "$dynamicRef"] as const;
 const LISTS = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
 const MAPS = ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas", "dependencies"];
 const SINGLES = [
-  ...["items", "additionalItems", "unevaluatedItems", "contains"],
-  ...["additionalProperties", "unevaluatedProperties", "propertyNames"],
-  ...["not", "if", "then", "else"],
+  "items",
+  "additionalItems",
+  "unevaluatedItems",
+  "contains",
+  "additionalProperties",
+  "unevaluatedProperties",
+  "propertyNames",
+  "not",
+  "if",
+  "then",
+  "else",
 ];
 const LIST_INDEX = /^\d+$/;
 const MAX_REPORTED = 50;

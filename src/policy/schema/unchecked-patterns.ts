@@ -47,6 +47,7 @@ const messageFrom = (fault: string): string =>
 /** Warns of the patterns of a stored schema that are not checked. */
 export const uncheckedPatterns = (schema: JsonObject): readonly SchemaWarning[] =>
   patternFaults(schema).map(({ path, message }) => ({
-    ...{ path, reason: "PATTERN_NOT_CHECKED" as const },
+    path,
+    reason: "PATTERN_NOT_CHECKED" as const,
     message: `${message}: ${CONSEQUENCE}`,
   }));

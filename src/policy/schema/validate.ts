@@ -49,7 +49,8 @@ export function compileValidator(schema: JsonObject): ValidatorResult {
     strict: false,
     logger: false,
     // The schema was checked against its dialect when it was registered.
-    ...{ meta: false, validateSchema: false },
+    meta: false,
+    validateSchema: false,
     ownProperties: true,
     formats: { ...STRING_FORMATS },
     code: { regExp: re2Engine(problems, work) },

@@ -65,7 +65,9 @@ const MODEL = /^[\w.:/-]{1,128}$/;
 /** Creates an empty store of conversations. */
 export const createConversations = (): Conversations =>
   new LRUCache({
-    ...{ max: MAX_CONVERSATIONS, ttl: IDLE_MS, ttlAutopurge: true },
+    max: MAX_CONVERSATIONS,
+    ttl: IDLE_MS,
+    ttlAutopurge: true,
     maxSize: MAX_REMEMBERED,
     sizeCalculation: ({ size, textLength }, key) => key.length + (size + 1) * VALUE_OVERHEAD + textLength,
   });

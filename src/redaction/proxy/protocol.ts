@@ -15,9 +15,24 @@ const BYTES = new Set(["encrypted_content", "signature", "thought_signature", "o
 const BYTES_TEXT = /^[\w+/=-]{40,}$/;
 /** Members of responses with words of the protocol or identifiers of a server, never text of a person or a model. */
 const WORDS = new Set([
-  ...["id", "object", "type", "role", "model", "status", "service_tier", "system_fingerprint", "finish_reason"],
-  ...["call_id", "tool_call_id", "item_id", "response_id", "previous_response_id", "conversation", "file_id"],
-  ...["encoding_format", ...BYTES],
+  "id",
+  "object",
+  "type",
+  "role",
+  "model",
+  "status",
+  "service_tier",
+  "system_fingerprint",
+  "finish_reason",
+  "call_id",
+  "tool_call_id",
+  "item_id",
+  "response_id",
+  "previous_response_id",
+  "conversation",
+  "file_id",
+  "encoding_format",
+  ...BYTES,
 ]);
 /** Form of such a value. Any other text in these members is scrubbed. */
 const WORDS_TEXT = /^(?=[\w.:/=+-]*[A-Za-z])[\w.:/=+-]+$/;
@@ -25,8 +40,21 @@ const WORDS_TEXT = /^(?=[\w.:/=+-]*[A-Za-z])[\w.:/=+-]+$/;
 const PLAIN_NAME = /^[\w$-]{1,64}$/;
 /** Types of message parts with media. */
 const MEDIA_TYPES = new Set([
-  ...["image_url", "input_image", "output_image", "input_audio", "output_audio", "audio", "image", "video_url"],
-  ...["file", "input_file", "computer_screenshot", "image_generation_call", "image_file", "input_video", "document"],
+  "image_url",
+  "input_image",
+  "output_image",
+  "input_audio",
+  "output_audio",
+  "audio",
+  "image",
+  "video_url",
+  "file",
+  "input_file",
+  "computer_screenshot",
+  "image_generation_call",
+  "image_file",
+  "input_video",
+  "document",
 ]);
 /** Members whose text is media wherever they occur. */
 const MEDIA_TEXTS = new Set(["b64_json", "file_data", "partial_image_b64", "image_url", "image"]);

@@ -210,7 +210,10 @@ class OpenAiProxy implements RedactionProxy {
     const authorization = caller.isOwnAccount ? caller.authorization : llmKey && `Bearer ${llmKey}`;
     const json = hidden.body === undefined ? {} : { "content-type": "application/json" };
     const received = await upstream.send({
-      ...{ method: request.method ?? "GET", target: target.path, body: hidden.body, signal },
+      method: request.method ?? "GET",
+      target: target.path,
+      body: hidden.body,
+      signal,
       headers: { ...requestHeaders(request.headers, { ...caller, authorization }), ...json },
     });
     try {

@@ -85,7 +85,13 @@ export function createUpstream(
       const length = body === undefined ? {} : { "content-length": String(body.length) };
       const path = base.pathname + target;
       const request = open({
-        ...{ protocol: base.protocol, hostname: base.hostname, port: base.port, agent, signal, method, path },
+        protocol: base.protocol,
+        hostname: base.hostname,
+        port: base.port,
+        agent,
+        signal,
+        method,
+        path,
         headers: { ...headers, ...length, "accept-encoding": "identity" },
       } as https.RequestOptions);
       const giveUp = (): void => void request.destroy(new Error("no answer in time"));

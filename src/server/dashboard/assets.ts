@@ -11,8 +11,19 @@ import { headerOf, sendError, sendText } from "../http-reply.ts";
 
 /** Screens of the dashboard, by the first part of their paths. */
 const SCREENS = [
-  ...["overview", "escalations", "decisions", "agents", "tools", "mandates", "limits", "webhooks", "vault", "keys"],
-  ...["servers", "workspaces", "sign-in"],
+  "overview",
+  "escalations",
+  "decisions",
+  "agents",
+  "tools",
+  "mandates",
+  "limits",
+  "webhooks",
+  "vault",
+  "keys",
+  "servers",
+  "workspaces",
+  "sign-in",
 ];
 const SCREEN_PATH = new RegExp(`^/(?:(?:${SCREENS.join("|")})(?:/.*)?)?$`);
 

@@ -69,8 +69,13 @@ export class OidcIssuer {
     const { redirectUri, scope } = this.#options;
     const config = await this.#config();
     const url = client.buildAuthorizationUrl(config, {
-      ...{ redirect_uri: redirectUri, scope, state, nonce, response_type: "code" },
-      ...{ code_challenge: await client.calculatePKCECodeChallenge(verifier), code_challenge_method: "S256" },
+      redirect_uri: redirectUri,
+      scope,
+      state,
+      nonce,
+      response_type: "code",
+      code_challenge: await client.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: "S256",
     });
     assertSafe(url);
     return url;
@@ -86,7 +91,9 @@ export class OidcIssuer {
     callback.search = answer.toString();
     try {
       const tokens = await client.authorizationCodeGrant(config, callback, {
-        ...{ expectedState: checks.state, expectedNonce: checks.nonce, pkceCodeVerifier: checks.verifier },
+        expectedState: checks.state,
+        expectedNonce: checks.nonce,
+        pkceCodeVerifier: checks.verifier,
         idTokenExpected: true,
       });
       const claims = tokens.claims();
@@ -132,7 +139,9 @@ export class OidcIssuer {
     if (issuer.protocol === "http:") execute.push(client.allowInsecureRequests);
     try {
       const config = await client.discovery(issuer, clientId, undefined, authenticate, {
-        ...{ timeout: requestMs / 1000, execute, [client.customFetch]: boundedFetch },
+        timeout: requestMs / 1000,
+        execute,
+        [client.customFetch]: boundedFetch,
       });
       this.#discovered = { config, atMs: this.#now() };
       return config;

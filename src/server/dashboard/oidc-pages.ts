@@ -13,47 +13,58 @@ interface FaultPage {
 const AGAIN = "Start the sign-in again.";
 const FAULTS: Readonly<Record<OidcFault, FaultPage>> = {
   unreachable: {
-    ...{ status: 503, title: "The sign-in service does not answer" },
+    status: 503,
+    title: "The sign-in service does not answer",
     text: "Nobody was signed in. Try again in a moment, or sign in with a key.",
   },
   busy: {
-    ...{ status: 503, title: "Many people are signing in" },
+    status: 503,
+    title: "Many people are signing in",
     text: "Nobody was signed in. Try again in a moment.",
   },
   expired: {
-    ...{ status: 400, title: "This sign-in is over" },
+    status: 400,
+    title: "This sign-in is over",
     text: `It took longer than 10 minutes, was used already, or began in another browser. ${AGAIN}`,
   },
   "wrong-state": {
-    ...{ status: 400, title: "This answer belongs to another sign-in" },
+    status: 400,
+    title: "This answer belongs to another sign-in",
     text: `It does not belong to the sign-in that this browser began last, so it was not used. ${AGAIN}`,
   },
   denied: {
-    ...{ status: 400, title: "The sign-in service refused" },
+    status: 400,
+    title: "The sign-in service refused",
     text: "Nobody was signed in. If this happens again, ask the operator of the sign-in service.",
   },
   unproven: {
-    ...{ status: 400, title: "The sign-in could not be verified" },
+    status: 400,
+    title: "The sign-in could not be verified",
     text: `The answer of the sign-in service is not valid, or was used already, so nobody was signed in. ${AGAIN}`,
   },
   "no-name": {
-    ...{ status: 403, title: "Your account has no usable name" },
+    status: 403,
+    title: "Your account has no usable name",
     text: "Its email, user name and subject are missing or have characters that could be mistaken for another name. Ask an administrator.",
   },
   "no-group": {
-    ...{ status: 403, title: "Your account has no access" },
+    status: 403,
+    title: "Your account has no access",
     text: "You are signed in at the sign-in service, but none of your groups has a role here. Ask an administrator to add one of your groups to ACP_OIDC_GROUP_MAP. To use another account, sign out there first.",
   },
   "no-workspace": {
-    ...{ status: 403, title: "Your workspace does not exist" },
+    status: 403,
+    title: "Your workspace does not exist",
     text: "Your groups have roles only in workspaces that do not exist. Ask an administrator to create them or to correct ACP_OIDC_GROUP_MAP.",
   },
   "wrong-return": {
-    ...{ status: 400, title: "This link leads nowhere" },
+    status: 400,
+    title: "This link leads nowhere",
     text: "`return_to` must be the path of a screen of the dashboard, such as /escalations. Nobody was signed in.",
   },
   "wrong-choice": {
-    ...{ status: 400, title: "This workspace was not offered" },
+    status: 400,
+    title: "This workspace was not offered",
     text: `Choose a workspace that the page offers. ${AGAIN}`,
   },
 };
@@ -128,7 +139,9 @@ ${code === undefined ? "" : `<p class="code">Code: ${escaped(code)}</p>`}
 export function sendSignedIn(response: ServerResponse, returnTo: string, cookies: readonly string[]): void {
   const href = escaped(returnTo);
   sendPage(response, {
-    ...{ status: 200, title: "You are signed in", cookies },
+    status: 200,
+    title: "You are signed in",
+    cookies,
     head: `<meta http-equiv="refresh" content="0; url=${href}">`,
     body: `<p><a class="button" href="${href}">Continue to the dashboard</a></p>`,
   });

@@ -75,7 +75,9 @@ class DocsPages {
     if (guide !== undefined) return () => this.#guidePage(guide, path);
     if (kind !== "reference" || name === undefined || !this.#tags.includes(name)) return undefined;
     return async () => ({
-      ...{ title: name, path, html: serviceHtml(document, name, this.#entries) },
+      title: name,
+      path,
+      html: serviceHtml(document, name, this.#entries),
       contents: this.#entries
         .filter(({ operation }) => operation.tags.includes(name))
         .map(({ operation: { operationId } }) => ({ anchor: operationId, title: operationId.split("_")[1] ?? "" })),

@@ -44,7 +44,8 @@ export interface ReferenceEntry {
 export const entriesOf = ({ paths }: OpenApiDocument): readonly ReferenceEntry[] =>
   Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([httpMethod, operation]) => ({
-      ...{ path, httpMethod: httpMethod.toUpperCase() },
+      path,
+      httpMethod: httpMethod.toUpperCase(),
       operation: operation as Operation,
     })),
   );

@@ -36,17 +36,35 @@ const isReason = (word: string): word is ReasonWord => (REASON_WORDS as readonly
 
 /** Reasons for which any call may fail. They are described once. */
 const OF_EVERY_CALL: readonly ReasonWord[] = [
-  ...(["KEY_MISSING", "KEY_INVALID", "OVERLOADED", "TOO_MANY_WRONG_KEYS", "NOT_ACCEPTABLE"] as const),
-  ...(["INTERNAL", "STORE_UNAVAILABLE", "SHUTTING_DOWN", "DEADLINE_EXCEEDED"] as const),
+  "KEY_MISSING",
+  "KEY_INVALID",
+  "OVERLOADED",
+  "TOO_MANY_WRONG_KEYS",
+  "NOT_ACCEPTABLE",
+  "INTERNAL",
+  "STORE_UNAVAILABLE",
+  "SHUTTING_DOWN",
+  "DEADLINE_EXCEEDED",
 ];
 /** Reasons that belong to no operation: the request reaches no operation, or is not answered by one. */
 const OF_NO_OPERATION: readonly ReasonWord[] = [
-  ...(["CANCELLED", "ROUTE_NOT_FOUND", "METHOD_NOT_ALLOWED", "MALFORMED_REQUEST", "HEADERS_TOO_LARGE"] as const),
-  ...(["EXPECTATION_FAILED", "REQUEST_TIMED_OUT", "CSRF_TOKEN_INVALID"] as const),
+  "CANCELLED",
+  "ROUTE_NOT_FOUND",
+  "METHOD_NOT_ALLOWED",
+  "MALFORMED_REQUEST",
+  "HEADERS_TOO_LARGE",
+  "EXPECTATION_FAILED",
+  "REQUEST_TIMED_OUT",
+  "CSRF_TOKEN_INVALID",
 ];
 const OF_BODIES: readonly ReasonWord[] = [
-  ...(["MALFORMED_JSON", "UNKNOWN_FIELD", "INVALID_FIELD", "DUPLICATE_FIELD", "BODY_TOO_DEEP"] as const),
-  ...(["BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"] as const),
+  "MALFORMED_JSON",
+  "UNKNOWN_FIELD",
+  "INVALID_FIELD",
+  "DUPLICATE_FIELD",
+  "BODY_TOO_DEEP",
+  "BODY_TOO_LARGE",
+  "UNSUPPORTED_MEDIA_TYPE",
 ];
 const OF_QUERIES: readonly ReasonWord[] = ["UNKNOWN_FIELD", "INVALID_FIELD", "DUPLICATE_FIELD"];
 /** Reasons for which a field of a request may be refused. */

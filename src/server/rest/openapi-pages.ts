@@ -64,20 +64,39 @@ const SESSION = parameter("Mcp-Session-Id", "header", "The session, for clients 
 const CHAT = { model: "gpt-5", messages: [{ role: "user", content: "write to Zebulon Quist" }] };
 
 const MODEL_REASONS: readonly ReasonWord[] = [
-  ...(["MALFORMED_JSON", "INVALID_FIELD", "BODY_TOO_LARGE", "ROLE_NOT_ALLOWED", "WORKSPACE_NOT_FOUND"] as const),
-  ...(["AGENT_INACTIVE", "LLM_NOT_CONFIGURED", "LLM_UNAVAILABLE", "NOT_SCRUBBABLE", "ENCRYPTION_KEY_DIFFERS"] as const),
+  "MALFORMED_JSON",
+  "INVALID_FIELD",
+  "BODY_TOO_LARGE",
+  "ROLE_NOT_ALLOWED",
+  "WORKSPACE_NOT_FOUND",
+  "AGENT_INACTIVE",
+  "LLM_NOT_CONFIGURED",
+  "LLM_UNAVAILABLE",
+  "NOT_SCRUBBABLE",
+  "ENCRYPTION_KEY_DIFFERS",
 ];
 const MCP_REASONS: readonly ReasonWord[] = [
-  ...(["MALFORMED_JSON", "INVALID_FIELD", "BODY_TOO_LARGE", "ROLE_NOT_ALLOWED", "AGENT_NOT_ALLOWED"] as const),
-  ...(["MCP_SERVER_NOT_FOUND", "MCP_SESSION_NOT_FOUND", "MCP_UPSTREAM_UNAVAILABLE", "ORIGIN_NOT_ALLOWED"] as const),
-  ...(["SCOPE_MISSING", "IDENTITY_UNAVAILABLE"] as const),
+  "MALFORMED_JSON",
+  "INVALID_FIELD",
+  "BODY_TOO_LARGE",
+  "ROLE_NOT_ALLOWED",
+  "AGENT_NOT_ALLOWED",
+  "MCP_SERVER_NOT_FOUND",
+  "MCP_SESSION_NOT_FOUND",
+  "MCP_UPSTREAM_UNAVAILABLE",
+  "ORIGIN_NOT_ALLOWED",
+  "SCOPE_MISSING",
+  "IDENTITY_UNAVAILABLE",
 ];
 
 /** An operation of the proxy that asks a model. */
 function modelOperation(path: string, summary: string, example: unknown): PageOperation {
   const name = path.replace(/(?:^|\/)(\w)/g, (_, first: string) => first.toUpperCase());
   return {
-    ...{ path: `/api/redact/{workspace_id}/openai/v1/${path}`, httpMethod: "post", tag: "RedactionProxy", summary },
+    path: `/api/redact/{workspace_id}/openai/v1/${path}`,
+    httpMethod: "post",
+    tag: "RedactionProxy",
+    summary,
     operationId: `RedactionProxy_${name}`,
     description:
       "Has the request and response of OpenAI's operation at this path, with placeholders instead of personal values. `stream: true` returns Server-Sent Events where OpenAI does.",
@@ -90,11 +109,17 @@ function modelOperation(path: string, summary: string, example: unknown): PageOp
 
 const QUERY = [
   {
-    ...{ name: "hold_seconds", in: "query", required: false, schema: { type: "integer", minimum: 0, maximum: 3600 } },
+    name: "hold_seconds",
+    in: "query",
+    required: false,
+    schema: { type: "integer", minimum: 0, maximum: 3600 },
     description: "Seconds that a call waits for a person; absent means 50.",
   },
   {
-    ...{ name: "when_pending", in: "query", required: false, schema: { type: "string", enum: ["deny", "ask"] } },
+    name: "when_pending",
+    in: "query",
+    required: false,
+    schema: { type: "string", enum: ["deny", "ask"] },
     description: "The decision if nobody answers in time; absent means `deny`.",
   },
 ];
@@ -104,8 +129,11 @@ function hookOperation(client: string, operation: string, name: string): PageOpe
   const event = { hook_event_name: "PreToolUse", tool_name: "Bash", tool_input: { command: "ls" } };
   const output = { hookEventName: "PreToolUse", permissionDecision: "deny", permissionDecisionReason: "`command` …" };
   return {
-    ...{ path: `/v1/hooks/${client}`, httpMethod: "post", operationId: `CodingAgentHooks_${operation}` },
-    ...{ tag: "CodingAgentHooks", summary: `Decides a tool call of ${name}` },
+    path: `/v1/hooks/${client}`,
+    httpMethod: "post",
+    operationId: `CodingAgentHooks_${operation}`,
+    tag: "CodingAgentHooks",
+    summary: `Decides a tool call of ${name}`,
     description: `Takes the event \`PreToolUse\` as ${name} sends it, and returns what to do.`,
     parameters: [AGENT, ...QUERY],
     body: { schema: OPEN_OBJECT, example: event },
@@ -114,7 +142,12 @@ function hookOperation(client: string, operation: string, name: string): PageOpe
 }
 
 const page = (path: string, name: string, summary: string, type: string, example: unknown): PageOperation => ({
-  ...{ path, httpMethod: "get", operationId: `Service_${name}`, tag: "Service", summary, description: `${summary}.` },
+  path,
+  httpMethod: "get",
+  operationId: `Service_${name}`,
+  tag: "Service",
+  summary,
+  description: `${summary}.`,
   content: { [type]: example },
   isOpen: true,
 });
@@ -134,15 +167,21 @@ const OPERATIONS: readonly PageOperation[] = [
   modelOperation("embeddings", "Asks a model for embeddings", { model: "embedder", input: "Zebulon Quist" }),
   modelOperation("moderations", "Asks a model to classify a text", { input: "Zebulon Quist" }),
   {
-    ...{ path: "/api/redact/{workspace_id}/openai/v1/models", httpMethod: "get", tag: "RedactionProxy" },
-    ...{ operationId: "RedactionProxy_Models", summary: "Lists the models of the model's service" },
+    path: "/api/redact/{workspace_id}/openai/v1/models",
+    httpMethod: "get",
+    tag: "RedactionProxy",
+    operationId: "RedactionProxy_Models",
+    summary: "Lists the models of the model's service",
     description: "Returns the response of OpenAI's operation at this path. One model is at `…/models/{model}`.",
     parameters: [WORKSPACE],
     content: { [JSON_TYPE]: { object: "list", data: [] } },
     reasons: MODEL_REASONS,
   },
   {
-    ...{ ...MCP, httpMethod: "post", operationId: "McpGateway_Post", summary: "Sends one message to an MCP server" },
+    ...MCP,
+    httpMethod: "post",
+    operationId: "McpGateway_Post",
+    summary: "Sends one message to an MCP server",
     description:
       "Takes one JSON-RPC message of MCP (Streamable HTTP). A `tools/call` is decided first; a block is a result with `isError`, not an HTTP error.",
     parameters: [SERVER, AGENT, SESSION],
@@ -153,13 +192,19 @@ const OPERATIONS: readonly PageOperation[] = [
     },
   },
   {
-    ...{ ...MCP, httpMethod: "get", operationId: "McpGateway_Get", summary: "Opens the stream of an MCP session" },
+    ...MCP,
+    httpMethod: "get",
+    operationId: "McpGateway_Get",
+    summary: "Opens the stream of an MCP session",
     description: "Sends messages of the MCP server other than responses, as Server-Sent Events.",
     parameters: [SERVER, AGENT, SESSION],
     content: { [EVENT_STREAM_TYPE]: 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n' },
   },
   {
-    ...{ ...MCP, httpMethod: "delete", operationId: "McpGateway_Delete", summary: "Ends an MCP session" },
+    ...MCP,
+    httpMethod: "delete",
+    operationId: "McpGateway_Delete",
+    summary: "Ends an MCP session",
     description: "Ends the session, here and at the MCP server. The agent's session ends with it.",
     parameters: [SERVER, AGENT, SESSION],
     content: {},
@@ -199,7 +244,11 @@ function operationFrom(operation: PageOperation): object {
     ...(media.length > 0 ? { content: Object.fromEntries(media) } : {}),
   };
   return {
-    ...{ operationId, tags: [tag], summary, description, parameters },
+    operationId,
+    tags: [tag],
+    summary,
+    description,
+    parameters,
     ...(body === undefined
       ? {}
       : { requestBody: { required: true, content: { [JSON_TYPE]: { schema: body.schema, example: body.example } } } }),

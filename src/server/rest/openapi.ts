@@ -67,8 +67,11 @@ export function openApiFromServices(services: readonly DescService[], options: O
   return {
     openapi: "3.1.0",
     info: {
-      ...{ title, version, summary: "The REST interface of a control plane between AI agents and their tools" },
-      ...{ description: DESCRIPTION, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
+      title,
+      version,
+      summary: "The REST interface of a control plane between AI agents and their tools",
+      description: DESCRIPTION,
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: publicUrl ?? "/", description }],
     tags: [...services.map(({ name, typeName }) => ({ name, description: comments[typeName] ?? name })), ...PAGE_TAGS],

@@ -76,7 +76,10 @@ export async function insertPersonalValues(
   rows: readonly PersonalValueRow[],
 ): Promise<void> {
   const texts = rows.map(({ valueId, kind, sealedValue, mark }) => ({
-    ...{ id: valueId, kind, sealed: base64(sealedValue), mark: base64(mark) },
+    id: valueId,
+    kind,
+    sealed: base64(sealedValue),
+    mark: base64(mark),
   }));
   await transaction.execute(INSERT, [workspaceId, createdAtMs, JSON.stringify(texts)]);
 }

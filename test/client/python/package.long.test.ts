@@ -32,8 +32,12 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
 
   const python = async (...args: readonly string[]): Promise<string> => {
     const env = {
-      ...{ ...process.env, ACP_URL: service.grpc, ACP_KEY: service.adminKey, AGENT: await service.agent() },
-      ...{ GRPC_VERBOSITY: "NONE", PYTHONDONTWRITEBYTECODE: "1" },
+      ...process.env,
+      ACP_URL: service.grpc,
+      ACP_KEY: service.adminKey,
+      AGENT: await service.agent(),
+      GRPC_VERBOSITY: "NONE",
+      PYTHONDONTWRITEBYTECODE: "1",
     };
     const { stdout, stderr } = await run(environment.python, args, { env, cwd: import.meta.dirname }).catch((error) => {
       throw new Error(`${error.stdout}\n${error.stderr}`);
@@ -52,7 +56,8 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
       name: "large payments need a person",
       rules: [
         {
-          ...{ type: "metadata", decision: "escalate" },
+          type: "metadata",
+          decision: "escalate",
           conditions: { rules: [{ field: "amount", operator: ">", value: 500 }] },
         },
       ],

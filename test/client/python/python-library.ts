@@ -22,8 +22,14 @@ const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 /** Debian's packages that the Python package is built, installed and run with. */
 export const PYTHON_PACKAGES = [
-  ...["libprotobuf-dev", "protobuf-compiler", "protobuf-compiler-grpc", "python3-grpcio", "python3-pip"],
-  ...["python3-protobuf", "python3-setuptools", "python3-wheel"],
+  "libprotobuf-dev",
+  "protobuf-compiler",
+  "protobuf-compiler-grpc",
+  "python3-grpcio",
+  "python3-pip",
+  "python3-protobuf",
+  "python3-setuptools",
+  "python3-wheel",
 ];
 
 /** A Python with the package installed from its wheel, and what Debian has beside it. */
@@ -109,8 +115,13 @@ export function startPythonLibrary({ python }: PythonEnvironment, client: "block
             };
             calls.set(id, { args, options, run: fn, settle });
             send({
-              ...{ call: id, url, key, arguments: args, cancelled: signal?.aborted ?? false },
-              ...{ options: guardOptionsOf(options), call_options: callOptionsOf(given) },
+              call: id,
+              url,
+              key,
+              arguments: args,
+              cancelled: signal?.aborted ?? false,
+              options: guardOptionsOf(options),
+              call_options: callOptionsOf(given),
             });
             signal?.addEventListener("abort", () => send({ cancel: id }), { once: true });
           });
@@ -169,7 +180,9 @@ function errorOf(error: Json, cancelled: unknown): unknown {
     EscalationTimeoutError: () => new EscalationTimeoutError(error.escalation_id, error.timeout, details),
     AgentStoppedError: () =>
       new AgentStoppedError(error.agent_id, {
-        ...{ change: error.change, sessionId: error.session_id, revocationId: error.revocation_id },
+        change: error.change,
+        sessionId: error.session_id,
+        revocationId: error.revocation_id,
       }),
     ControlPlaneRequestError: () => requestErrorOf(error),
     CancelledError: () => cancelled,

@@ -221,7 +221,10 @@ describe("velocity windows", () => {
       source: "decision_log",
     });
     expect(windows.read(spec, "a", 1_500)).to.deep.equal({
-      ...{ group: "workspace-1", members: 4, count: 5, source: "decision_log" },
+      group: "workspace-1",
+      members: 4,
+      count: 5,
+      source: "decision_log",
     });
     expect(() => windows.read(spec, "a", 1_600)).to.throw("no history for this time yet");
     expect(windows.missing(1_600, 6)).to.deep.equal({ from: 2, before: 6, after: 600, windowMs: 1_000 });
@@ -263,7 +266,8 @@ describe("velocity windows", () => {
     expect(group({}, "a")).to.deep.equal({ group: "a", members: 1 });
     expect(group({ scope: "department" }, "b")).to.deep.equal({ group: "x+y", members: 3 });
     expect(group({ scope: "department", departmentId: "y", windowMs: 700 }, "b")).to.deep.equal({
-      ...{ group: "y", members: 2 },
+      group: "y",
+      members: 2,
     });
     expect(group({ scope: "department" }, "d")).to.deep.equal({ group: "d", members: 1 });
   });

@@ -42,7 +42,7 @@ export function ProofCard({ decisionId, response }: ProofCardProps) {
       {proof.data === undefined || keys.data === undefined ? (
         error === null && <Loading what="the proof" />
       ) : (
-        <Checked {...{ decisionId, response, proof: proof.data, jwks: keys.data }} />
+        <Checked decisionId={decisionId} response={response} proof={proof.data} jwks={keys.data} />
       )}
     </section>
   );
@@ -59,7 +59,10 @@ function Checked({ decisionId, response, proof, jwks }: CheckedProps) {
     const { receipt } = response;
     if (receipt === undefined) return undefined;
     const evidence: DecisionEvidence = {
-      ...{ decisionId, workspaceId, proof, jwks },
+      decisionId,
+      workspaceId,
+      proof,
+      jwks,
       answer: toJson(GetDecisionResponseSchema, response, { useProtoFieldName: true }) as JsonObject,
       entry: { index: receipt.index, leafHash: receipt.leafHash, body: receipt.canonicalBody },
     };
@@ -72,7 +75,9 @@ function Checked({ decisionId, response, proof, jwks }: CheckedProps) {
     <>
       <Verdict steps={checked} />
       <StepsView steps={checked} />
-      {failedStep(checked) === undefined ? <BundleButton {...{ decisionId, response, proof, jwks }} /> : null}
+      {failedStep(checked) === undefined ? (
+        <BundleButton decisionId={decisionId} response={response} proof={proof} jwks={jwks} />
+      ) : null}
     </>
   );
 }

@@ -35,8 +35,14 @@ const SHOW_EVERY_MS = 100;
 const PAUSES = { firstMs: 500, maxMs: 15_000 };
 
 const EMPTY: FeedState = {
-  ...{ rows: [], waiting: 0, link: "connecting", isPaused: false, isReading: true },
-  ...{ hasMore: false, isSearchStopped: false, error: undefined },
+  rows: [],
+  waiting: 0,
+  link: "connecting",
+  isPaused: false,
+  isReading: true,
+  hasMore: false,
+  isSearchStopped: false,
+  error: undefined,
 };
 
 /**
