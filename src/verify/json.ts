@@ -31,9 +31,9 @@ export function canonicalText(value: JsonValue): string {
   if (typeof value === "string") return stringText(value);
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonicalText).join(",")}]`;
-  // RFC 8785 §3.2.3 sorts by UTF-16 code units.
-  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${members.map(([name, member]) => `${stringText(name)}:${canonicalText(member)}`).join(",")}}`;
+  // RFC 8785 §3.2.3 sorts by UTF-16 code units, as sort() does by default.
+  const names = Object.keys(value).sort();
+  return `{${names.map((name) => `${stringText(name)}:${canonicalText(value[name] as JsonValue)}`).join(",")}}`;
 }
 
 function stringText(text: string): string {
