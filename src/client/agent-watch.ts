@@ -6,20 +6,20 @@ import { followStream } from "./follow-stream.ts";
 import { later } from "./timers.ts";
 
 /**
- * Reports at once that an agent must stop. Says nothing about whether an action is allowed: while the control plane is
- * unreachable nothing is reported and nothing aborts. Intercept is what fails closed.
+ * Watch that reports at once when an agent must stop. It does not decide whether an action is allowed: while the control plane is
+ * unreachable it reports nothing and aborts nothing. Only intercept fails closed.
  */
 export interface AgentWatch {
   /**
-   * Aborts with an `AgentStoppedError` when the agent is deactivated or revoked. Changes that happened while the stream was
-   * broken are reported when it is open again.
+   * Aborts with an `AgentStoppedError` when the agent is deactivated or revoked. Changes while the stream was broken are reported
+   * when it is open again.
    */
   readonly signal: AbortSignal;
   /** Resolves when the agent's status first arrives. Never rejects. */
   readonly ready: Promise<void>;
   /**
-   * Calls the listener once when the session is killed, alone or with its agent; at once if that is known already. Kills that
-   * happened before the stream was open, or while it was broken, are reported when it is. Returns a function that removes the
+   * Calls the listener once when the session is killed, alone or with its agent, or at once if it is known to be killed. Kills
+   * before the stream was open, or while it was broken, are reported when it is open. Returns a function that removes the
    * listener.
    */
   onSessionKilled(sessionId: string, listener: () => void): () => void;
@@ -28,16 +28,16 @@ export interface AgentWatch {
 }
 
 const PAUSES = { firstMs: 100, maxMs: 10_000 };
-/** Number of killed sessions remembered for listeners that are added late; a kill may arrive before the call it concerns. */
+/** Maximum killed sessions that are remembered for later listeners, since a kill may arrive before its call. */
 const MAX_REMEMBERED_KILLS = 10_000;
-/** Number of sessions that one stream asks for when it is opened. */
+/** Maximum sessions that one stream asks for when it is opened. */
 const MAX_ASKED_SESSIONS = 1_000;
 /** Milliseconds that an unused stream stays open, so that successive guarded calls of a busy agent share it. */
 const LINGER_MS = 1_000;
-/** Milliseconds after which a stream is opened again for a session that it did not ask for. A guarded call is often over by then. */
+/** Milliseconds after which a stream is reopened for a session that it did not ask for. Many guarded calls have ended by then. */
 const REOPEN_MS = 1_000;
 
-/** The watches of one client. All watches of an agent share one stream. */
+/** Watches of one client. All watches of an agent share one stream. */
 export class AgentWatches {
   readonly #client: Client<typeof AgentService>;
   readonly #streams = new Map<string, SharedStream>();
@@ -72,7 +72,7 @@ export class AgentWatches {
   #release(agentId: string, shared: SharedStream): void {
     shared.holders -= 1;
     if (shared.holders > 0) return;
-    // A stream that reported the end of its agent is of no use to the next call.
+    // A stream that has reported the end of its agent is useless for the next call.
     const mayLinger = this.#lingerMs > 0 && this.#streams.get(agentId) === shared;
     if (mayLinger) shared.cancelEnd = later(this.#lingerMs, () => this.#end(agentId, shared));
     else this.#end(agentId, shared);
@@ -129,7 +129,7 @@ class AgentStream {
   readonly #blocked = new AbortController();
   readonly #stopped = new AbortController();
   readonly #ready = createDeferred<void>();
-  /** Aborts when the open stream is left for one that asks for more sessions. */
+  /** Aborts when the open stream is replaced by one that asks for more sessions. */
   #left = new AbortController();
   #cancelLeaving: (() => void) | undefined;
 
@@ -154,7 +154,7 @@ class AgentStream {
   }
 
   async #follow(): Promise<void> {
-    // Listeners that are added with the watch are there when the stream is opened.
+    // Listeners that are added together with the watch are included in the stream's request.
     await Promise.resolve();
     const messages = followStream({
       open: (signal) => this.#open(signal),
@@ -177,7 +177,7 @@ class AgentStream {
     return this.#client.watchAgent(request, { signal: AbortSignal.any([signal, left.signal]), timeoutMs: 0 });
   }
 
-  /** Every fault may be temporary, even a refusal by a proxy: the first message of the next stream tells what was missed. */
+  /** Treats every fault as temporary, even a refusal by a proxy. The first message of the next stream reports what was missed. */
   #onLost(): number | undefined {
     if (this.#blocked.signal.aborted) this.stop();
     return this.#left.signal.aborted ? 0 : undefined;

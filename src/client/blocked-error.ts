@@ -13,23 +13,23 @@ export interface DecisionDetails {
 }
 
 /**
- * Refuses a guarded call: the action was blocked, rejected, or could not be decided. The guarded function did not run; only
- * an `AgentStoppedError` also ends a call whose function was running.
+ * Refusal of a guarded call: the action was blocked, rejected, or could not be decided. The guarded function did not run; only an
+ * `AgentStoppedError` also ends a call whose function was running.
  */
 export class AgentBlockedError extends Error {
   override readonly name: string = "AgentBlockedError";
-  /** `block`, or `escalate` when no approval came or it did not fit; null when the control plane was not reached. */
+  /** `block`; `escalate` if the approval is missing or does not fit; null if the control plane was not reached. */
   readonly decision: "block" | "escalate" | null;
   /** The reasons, most decisive first; empty when nothing was decided. */
   readonly reasons: readonly InterceptReason[];
   readonly escalationId: string | null;
-  /** The sealed decision; null when nothing was decided or only the escalation is known. */
+  /** Id of the sealed decision; null if nothing was decided or only the escalation is known. */
   readonly decisionId: string | null;
-  /** What the person who rejected the action said to the agent; null for nothing. The message holds it too. */
+  /** Note to the agent by the person who rejected the action. It is part of the message too. */
   readonly note: string | null;
   /**
-   * The refusal in words for the language model that asked for the call, to be returned as the result of its tool: the reasons, or
-   * what the person said, and what to do now.
+   * Text for the language model that made the call, to be returned as the tool's result: the reasons or the person's note, and
+   * what to do now.
    */
   readonly forModel: string;
 
@@ -45,7 +45,7 @@ export class AgentBlockedError extends Error {
 }
 
 /**
- * Reports that nobody resolved an escalation in time. The escalation stays pending and may still be resolved. An
+ * Error of a call whose escalation nobody resolved in time. The escalation stays pending and may still be resolved. It is an *
  * `AgentBlockedError`, so that callers handle a missing verdict like a rejection.
  */
 export class EscalationTimeoutError extends AgentBlockedError {
@@ -73,8 +73,8 @@ export interface StopDetails {
 }
 
 /**
- * Reports that the agent was taken out of service or its session was killed. A guarded function that was running may have
- * had its effect, in whole or in part; it continues unless it obeys its signal, and its result is discarded.
+ * Error of a call whose agent was deactivated or revoked, or whose session was killed. A guarded function that was running may
+ * have had its effect, in whole or in part. It continues unless it obeys its signal, and its result is discarded.
  */
 export class AgentStoppedError extends AgentBlockedError {
   override readonly name = "AgentStoppedError";

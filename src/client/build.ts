@@ -15,9 +15,9 @@ interface Manifest {
   readonly dependencies: Readonly<Record<string, string>>;
 }
 
-/** The packages that a user of the client installs with it. */
+/** Packages that are installed with the client. */
 const DEPENDENCIES = ["@bufbuild/protobuf", "@connectrpc/connect"];
-/** The packages that a user adds for the entry `/node`, for spans, and for the adapter of a framework. */
+/** Packages that users add for the entry `/node`, for spans, and for the adapter of a framework. */
 const OPTIONAL_PEERS = ["@grpc/grpc-js", "@opentelemetry/api", "ai", "@openai/agents", "@langchain/core"];
 const ADAPTERS = ["ai-sdk", "openai-agents", "langchain", "mcp", "http"];
 
@@ -29,7 +29,7 @@ function manifestFrom({ version, license, engines, dependencies }: Manifest, tes
   return {
     name: "@agent-control-plane/client",
     version,
-    description: "Has the actions of an AI agent decided by an agent control plane before they happen",
+    description: "Lets an agent control plane decide the actions of an AI agent before they happen",
     keywords: ["agent", "ai", "approval", "guardrails", "human-in-the-loop", "policy"],
     license,
     type: "module",
@@ -60,7 +60,7 @@ function run(name: string, ...args: readonly string[]): void {
 
 rmSync(out, { recursive: true, force: true });
 run("tsc", "-p", "src/client/tsconfig.build.json", "--outDir", join(out, "lib"));
-// The compiler leaves the extensions in declarations as they are in the sources.
+// The compiler does not change file extensions in declarations.
 for (const file of globSync(join(out, "lib/**/*.d.ts"))) {
   const text = readFileSync(file, "utf8");
   writeFileSync(file, text.replace(/((?:from|import\()\s*"\.{1,2}\/[^"]+)\.ts"/g, '$1.js"'));

@@ -30,13 +30,13 @@ export interface ControlPlaneOptions {
   readonly transport?: Transport | undefined;
   /** A channel that intercepts prefer while it accepts. `close()` closes it. */
   readonly interceptChannel?: InterceptChannel | undefined;
-  /** Milliseconds that one intercept may take, retries included. Default 10,000. */
+  /** Time limit of one intercept in milliseconds, retries included. Default 10,000. */
   readonly timeoutMs?: number | undefined;
-  /** The `fetch` to use. Default: the platform's. */
+  /** Replacement for the platform's `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /**
-   * An OpenTelemetry tracer for a span `agentcontrol.guard` per guarded call. Default: that of the package `@opentelemetry/api`, if
-   * the program has it; a browser's bundle has to pass its own.
+   * An OpenTelemetry tracer for a span `agentcontrol.guard` per guarded call. Default: the tracer of the package
+   * `@opentelemetry/api`, if it is installed; a bundle for browsers has to pass its own.
    */
   readonly tracer?: Tracer | undefined;
 }
@@ -45,22 +45,21 @@ export interface ControlPlaneOptions {
 export interface InterceptOptions {
   /** Ends the call, which then rejects with the signal's reason. The action may have been decided nevertheless. */
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds, retries included. Default: the control plane's `timeoutMs`. */
+  /** Time limit in milliseconds, retries included. Default: the control plane's `timeoutMs`. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** The client library: has actions decided before they happen. Works in browsers and on servers. */
+/** Client of a control plane, which decides actions before they happen. Works in browsers and on servers. */
 export interface ControlPlane {
   /**
-   * Requests the decision on one action and returns it at once, `escalate` included. Retries with the same `requestId` until
-   * the time is up while the control plane cannot be reached. Rejects with a `ControlPlaneRequestError` when nothing was
-   * decided.
+   * Requests the decision on one action and returns it at once, `escalate` included. While the control plane cannot be reached,
+   * retries with the same `requestId` until the time is up. Rejects with a `ControlPlaneRequestError` if nothing was decided.
    */
   intercept(action: InterceptAction, options?: InterceptOptions): Promise<InterceptResult>;
   /**
-   * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it. With
-   * `waitOnEscalate: false` a call whose action needs an approval resolves with a `PendingApproval` at once. With `acceptEdits: true`
-   * it runs with other arguments where a person approved those instead.
+   * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call. With `waitOnEscalate: false`, a
+   * call that needs an approval resolves with a `PendingApproval` at once. With `acceptEdits: true`, a call runs with the
+   * arguments that a person approved instead.
    */
   guard<Args extends unknown[], Result>(
     fn: (...args: Args) => Result,
@@ -80,13 +79,13 @@ export interface ControlPlane {
     options: UnwaitingGuardOptions<Args>,
   ): Guarded<Args, Result | PendingApproval>;
   /**
-   * Reports at once when an agent is deactivated or revoked and when its sessions are killed. All watches of an agent share
-   * one stream, which is reopened whenever it breaks and keeps the process alive until a second after the last watch closed.
+   * Reports at once when an agent is deactivated or revoked and when its sessions are killed. All watches of an agent share one
+   * stream, which is reopened whenever it breaks. It keeps the process alive until a second after the last watch is closed.
    */
   watchAgent(agentId: string): AgentWatch;
   /**
-   * Waits until an escalation is resolved. Rejects with `EscalationTimeoutError` when nobody resolves it in time. With
-   * `acceptEdits: true` resolves with an `EditedApproval` where a person approved the action with other arguments.
+   * Waits until an escalation is resolved. Rejects with `EscalationTimeoutError` when nobody resolves it in time. With *
+   * `acceptEdits: true` it resolves with an `EditedApproval` if a person approved the action with other arguments.
    */
   waitForEscalation(
     escalationId: string,
@@ -94,30 +93,31 @@ export interface ControlPlane {
   ): Promise<EscalationVerdict | EditedApproval>;
   waitForEscalation(escalationId: string, options?: WaitEscalationOptions): Promise<EscalationVerdict>;
   /**
-   * Takes one ask for an approval back; the last one ends the escalation. Rejects with a `ControlPlaneRequestError`, also when it
-   * is resolved already (`ESCALATION_RESOLVED`). Guarded calls whose `signal` aborts do this by themselves.
+   * Withdraws one request for an approval; withdrawing the last one ends the escalation. Rejects with a
+   * `ControlPlaneRequestError`, also if the escalation is already resolved (`ESCALATION_RESOLVED`). Guarded calls whose `signal`
+   * aborts do this by themselves.
    */
   withdrawEscalation(escalationId: string): Promise<void>;
   /**
-   * Replaces the personal values in a text by placeholders. Rejects with a `ControlPlaneRequestError`; the text MUST NOT be
-   * used then.
+   * Replaces the personal values in a text by placeholders. If it rejects with a `ControlPlaneRequestError`, the text MUST NOT be
+   * used.
    */
   scrub(text: string, options?: ScrubOptions): Promise<ScrubResult>;
   /** Returns a client of any service of the control plane, with the key. Its calls reject with `ConnectError`. */
   client<S extends DescService>(service: S): Client<S>;
   /**
-   * Closes connections that are kept open; open watches report nothing more. Intercepts still work afterwards, each as a
-   * call of its own.
+   * Closes connections that are kept open. Open watches report nothing more. Intercepts still work afterwards, each as a separate
+   * call.
    */
   close(): void;
 }
 
-/** Milliseconds: far longer than a decision takes, short enough for an agent's run. */
+/** Default time limit of an intercept in milliseconds: far longer than a decision takes, short enough for an agent's run. */
 export const DEFAULT_INTERCEPT_TIMEOUT_MS = 10_000;
 
 /**
- * Creates the client library on `fetch`, or on the given transport. Throws a `TypeError` that names the option for an address,
- * key or time that cannot be right.
+ * Creates a client on `fetch`, or on the given transport. For an invalid address, key or time it throws a `TypeError` that names
+ * the option.
  */
 export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   const { interceptChannel: channel, timeoutMs: defaultMs = DEFAULT_INTERCEPT_TIMEOUT_MS } = options;
@@ -134,7 +134,7 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   const watches = new AgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
     intercept: (action, { signal, timeoutMs = defaultMs } = {}) => callIntercept(routes, action, { signal, timeoutMs }),
-    // The overloads tell which options make a call return a `PendingApproval`.
+    // The overloads express which options make a call return a `PendingApproval`.
     guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions, trace)) as ControlPlane["guard"],
     guardWithSignal: ((fn: never, guardOptions: never) =>
       guardWithSignal(controlPlane, fn, guardOptions, trace)) as ControlPlane["guardWithSignal"],
@@ -142,7 +142,7 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
     waitForEscalation: ((escalationId: string, waitOptions?: WaitEscalationOptions) =>
       waitForEscalation(escalations, escalationId, waitOptions)) as ControlPlane["waitForEscalation"],
     withdrawEscalation: (escalationId) => withdrawEscalation(escalations, escalationId),
-    // Loaded on first use: a page that only guards functions need not have it.
+    // Loaded on first use: a page that only guards functions does not need it.
     scrub: async (...args) => (await import("./scrub.ts")).scrubText(transport, ...args),
     client: (service) => createClient(service, transport),
     close() {

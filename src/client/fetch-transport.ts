@@ -15,16 +15,16 @@ import { later } from "./timers.ts";
 /** Address of a server and the function that sends requests to it. */
 export interface FetchTransportOptions {
   readonly baseUrl: string;
-  /** Undefined: the platform's, looked up for each call. */
+  /** Undefined means the platform's `fetch`, looked up for each call. */
   readonly fetch: typeof globalThis.fetch | undefined;
 }
 
 type Limits = { readonly signal: AbortSignal | undefined; readonly timeoutMs: number | undefined };
 
 /**
- * Creates a transport that speaks the Connect protocol with binary messages over `fetch`: unary calls and streams from the server.
- * Unlike the transport of `@connectrpc/connect-web` it carries no JSON codec for messages, a quarter of what a browser would load.
- * Follows no redirect, which would send the key to another address.
+ * Creates a transport that speaks the Connect protocol with binary messages over `fetch`: unary calls and streams from the
+ * server. Unlike the transport of `@connectrpc/connect-web` it has no JSON codec for messages, which would be a quarter of the
+ * code that a browser loads. It follows no redirects, which would send the key to another address.
  */
 export function createFetchTransport({ baseUrl, fetch }: FetchTransportOptions): Transport {
   const root = baseUrl.replace(/\/+$/, "");
@@ -84,7 +84,7 @@ export function createFetchTransport({ baseUrl, fetch }: FetchTransportOptions):
 
 type Method = DescMethodUnary | DescMethodStreaming;
 
-/** One call: its signal aborts with the caller's, or when the time is up, and with the end of the call. */
+/** One call. Its signal aborts with the caller's signal, when the time is up, and when the call ends. */
 class Call {
   readonly #ending = new AbortController();
   readonly #caller: AbortSignal | undefined;
@@ -103,7 +103,7 @@ class Call {
     return this.#ending.signal;
   }
 
-  /** Returns the reason why the call was aborted, which `fetch` may hide, or else the error. */
+  /** Returns the reason for which the call was aborted, which `fetch` may hide, or else the error. */
   faultFrom(error: unknown): ConnectError {
     return ConnectError.from(this.signal.aborted ? this.signal.reason : error);
   }
@@ -124,7 +124,7 @@ function requestHeader(given: HeadersInit | undefined, contentType: string, time
   return header;
 }
 
-/** Codes for statuses of servers and proxies that do not speak Connect. */
+/** Codes for HTTP statuses of servers and proxies that do not speak Connect. */
 const STATUS_CODES: Readonly<Record<number, Code>> = {
   400: Code.Internal,
   401: Code.Unauthenticated,
@@ -146,21 +146,21 @@ function assertContentType({ headers }: Response, wanted: string): void {
   throw new ConnectError(`unsupported content type ${given}`, Code.Unknown, headers);
 }
 
-/** Reads the error of a unary call: the server's own in JSON, or that of the status. */
+/** Reads the error of a unary call: the server's error in JSON, else one for the HTTP status. */
 async function unaryErrorFrom(response: Response): Promise<ConnectError> {
   const fallback = statusError(response);
   if (!/^application\/json\b/i.test(response.headers.get("content-type") ?? "")) return fallback;
   return errorFrom(await response.text(), fallback);
 }
 
-/** Reads a code as it is on the wire: `not_found` is `Code.NotFound`. */
+/** Parses a code in its wire form: `not_found` is `Code.NotFound`. */
 function codeFrom(name: unknown): Code | undefined {
   const member = String(name).replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase());
   const code: unknown = Code[member as keyof typeof Code];
   return typeof code === "number" ? code : undefined;
 }
 
-/** Reads an error from its JSON text. Text of another shape, which is not from a Connect server, gives the fallback. */
+/** Parses an error from its JSON text. Returns the fallback for text of another shape, which is not from a Connect server. */
 function errorFrom(text: string, fallback: ConnectError): ConnectError {
   try {
     const { code, message = "", details = [] } = JSON.parse(text) as WireError;
@@ -186,7 +186,7 @@ async function onlyMessage<I extends DescMessage>(
   input: AsyncIterable<MessageInitShape<I>>,
 ): Promise<Uint8Array> {
   if (method.methodKind !== "server_streaming")
-    throw new ConnectError("`fetch` sends no stream of messages; use the gRPC port", Code.Unimplemented);
+    throw new ConnectError("`fetch` cannot send a stream of messages; use the gRPC port", Code.Unimplemented);
   for await (const message of input) {
     const bytes = toBinary(method.input, create(method.input, message));
     const envelope = new Uint8Array(ENVELOPE_BYTES + bytes.length);
@@ -197,12 +197,12 @@ async function onlyMessage<I extends DescMessage>(
   throw new ConnectError("a request message is missing", Code.Internal);
 }
 
-/** A byte of flags and a length. */
+/** Size of an envelope's header: a byte of flags and a length. */
 const ENVELOPE_BYTES = 5;
 const COMPRESSED = 1;
 const END_OF_STREAM = 2;
 
-/** Yields the messages of a stream up to its trailer; throws the error in that, or INTERNAL when the stream ends without. */
+/** Yields the messages of a stream. Throws the error in the stream's trailer, and INTERNAL if the trailer is missing. */
 async function* messagesOf<O extends DescMessage>(
   output: O,
   response: Response,

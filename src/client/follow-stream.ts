@@ -2,29 +2,29 @@ import { type BackOffOptions, createBackOff } from "../async/back-off.ts";
 import { ControlPlaneRequestError } from "./request-error.ts";
 import { later, sleep } from "./timers.ts";
 
-/** A stream from the server, and how it is followed over interruptions. */
+/** A stream from the server, and the way to follow it over interruptions. */
 export interface FollowOptions<T> {
-  /** Opens the stream; again for each attempt, so that it MAY go on where the last one ended. */
+  /** Opens the stream. It is called for each attempt, so that a stream MAY resume where the last one ended. */
   readonly open: (signal: AbortSignal) => AsyncIterable<T>;
   /** Ends the stream. */
   readonly signal: AbortSignal;
-  /** Pauses between attempts. They start over after a stream that lasted longer than the longest of them. */
+  /** Back-off between attempts. It starts over after a stream that lasted longer than the longest pause. */
   readonly pauses: BackOffOptions;
   /** Milliseconds without a message after which a stream counts as broken. Default 45,000. */
   readonly silenceMs?: number | undefined;
   /**
-   * Hears that a stream broke with a fault, or ended by itself without one. A number that it returns replaces the pause, in
-   * milliseconds. An error that it throws ends the iteration.
+   * Called when a stream broke with a fault, or ended by itself without one. A returned number replaces the pause, in
+   * milliseconds. A thrown error ends the iteration.
    */
   readonly onLost?: ((fault: unknown) => number | undefined) | undefined;
 }
 
-/** Three heartbeats of the server. */
+/** Default of `silenceMs`: three heartbeats of the server. */
 const DEFAULT_SILENCE_MS = 45_000;
 
 /**
- * Yields the messages of a stream that is opened again whenever it ends, breaks or falls silent. Returns when the signal aborts.
- * Always releases the connection, however the iteration ends.
+ * Yields the messages of a stream, and reopens it whenever it ends, breaks or is silent for too long. Returns when the signal
+ * aborts. Always releases the connection, however the iteration ends.
  */
 export async function* followStream<T>({
   open,
@@ -43,7 +43,7 @@ export async function* followStream<T>({
       fault = error;
     }
     if (signal.aborted) return;
-    // Only a stream that lasted shows that the connection is sound; elsewhere streams are cut again and again.
+    // Only a stream that lasted shows a good connection; on some connections streams are cut again and again.
     if (performance.now() - openedAt > pauses.maxMs) backOff.reset();
     await sleep(onLost?.(fault) ?? backOff.next(), signal).catch(() => undefined);
   }

@@ -1,7 +1,7 @@
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
 import type { ControlPlaneRequestError } from "./request-error.ts";
 
-/** Fields that the actions of a guarded function have in common. */
+/** Fields that all actions of a guarded function share. */
 export type CommonAction = Pick<
   InterceptAction,
   | "agentId"
@@ -15,93 +15,93 @@ export type CommonAction = Pick<
   | "requestId"
 >;
 
-/** Turns calls of a function into actions, and says how each decision is handled. */
+/** Options of a guarded function: how its calls become actions, and how decisions are handled. */
 export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   /**
-   * Returns the arguments that rules evaluate. MUST return JSON, and the same for the same arguments: it is called again
-   * before the function runs, and the call is blocked if the result changed in between.
+   * Returns the arguments that rules evaluate. MUST return JSON, and the same value for the same arguments: it is called again
+   * before the function runs, and the call is blocked if the value has changed.
    */
   readonly toArguments: (...args: Args) => Readonly<Record<string, unknown>>;
   /** Describes the action, in less than 1 MiB. MUST be the same for the same arguments. Default: the arguments as JSON. */
   readonly toContent?: ((...args: Args) => string) | undefined;
-  /** Further input to the rules, beside the arguments. */
+  /** Further input to the rules, besides the arguments. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** True: an escalated call waits for an approver. See `UnwaitingGuardOptions`. */
+  /** True means that an escalated call waits for a person. See `UnwaitingGuardOptions`. */
   readonly waitOnEscalate?: true | undefined;
-  /** False: a call that an approver allowed only with other arguments is rejected. See `EditableGuardOptions`. */
+  /** False means that a call is rejected if a person approved other arguments. See `EditableGuardOptions`. */
   readonly acceptEdits?: false | undefined;
-  /** Seconds that an approver has. Default 300. */
+  /** Seconds to wait for a person. Default 300. */
   readonly escalationTimeout?: number | undefined;
   /** Seconds between polls of the status while no stream delivers. Default 2. */
   readonly escalationPollInterval?: number | undefined;
   /**
-   * Handles a control plane that cannot be reached or does not respond: a fault of the network, no answer in time, or an answer
-   * that says "unavailable". Default `block`. `allow` runs the function unchecked; it overrides neither a decision nor an
-   * escalation that is waited for, and a wrong address or key is no such fault.
+   * Behaviour if the control plane cannot be reached: a network fault, no response in time, or a response that says
+   * "unavailable". Default `block`. `allow` runs the function unchecked. It does not override a decision or a wait for a person,
+   * and a wrong address or key does not count as unreachable.
    */
   readonly onUnreachable?: "block" | "allow" | undefined;
   /**
-   * Called before a function runs unchecked, with the fault. A promise is waited for. If it throws or rejects, the function does
-   * not run.
+   * Called with the fault before a function runs unchecked. A returned promise is awaited. If the hook throws or rejects, the
+   * function does not run.
    */
   readonly onUnchecked?: ((fault: ControlPlaneRequestError, action: InterceptAction) => unknown) | undefined;
-  /** Milliseconds that one intercept may take, retries included. Default: the control plane's. */
+  /** Time limit of one intercept in milliseconds, retries included. Default: the control plane's `timeoutMs`. */
   readonly timeoutMs?: number | undefined;
   /**
-   * Gives the call up: it rejects with the signal's reason, the function does not run, and an approval that it waited for is no
-   * longer asked for. Once the function runs, only the signal that `guardWithSignal` passes to it aborts.
+   * Cancels the call: it rejects with the signal's reason, the function does not run, and a pending request for approval is
+   * withdrawn. Once the function runs, an abort only aborts the signal that `guardWithSignal` passes to it.
    */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Ends a call whose function is running when the agent is deactivated or revoked, or the session is killed. Default true:
-   * the agent is watched while the function runs. A watch that cannot be opened has no effect.
+   * True ends a call whose function is running when the agent is deactivated or revoked, or the session is killed: the agent is
+   * watched while the function runs. A watch that cannot be opened has no effect. Default true.
    */
   readonly abortWhenRevoked?: boolean | undefined;
   /**
-   * Called with every decision before it takes effect. A promise is waited for. If it throws or rejects, the function does not
-   * run.
+   * Called with every decision before it takes effect. A returned promise is awaited. If the hook throws or rejects, the function
+   * does not run.
    */
   readonly onDecision?: ((result: InterceptResult, action: InterceptAction) => unknown) | undefined;
 }
 
-/** Options of a call that runs with other arguments where an approver allowed those in place of its own. */
+/** Options of a guarded function whose calls run with the arguments that a person approved instead. */
 export interface EditableGuardOptions<Args extends unknown[]> extends Omit<GuardOptions<Args>, "acceptEdits"> {
   readonly acceptEdits: true;
   /**
-   * Returns the parameters with which the function runs instead: the reverse of `toArguments`. `edited` is what the approver
-   * allowed, a copy; `args` are the parameters of the call. `toArguments` of the result MUST be equal to `edited` as JSON, else the
-   * call is blocked: nothing runs that nobody allowed.
+   * Returns the parameters with which the function runs instead: the reverse of `toArguments`. `edited` is a copy of the approved
+   * arguments; `args` are the parameters of the call. `toArguments` of the result MUST equal `edited` as JSON; otherwise the call
+   * is blocked, so that nothing runs without approval.
    */
   readonly fromArguments: (edited: Readonly<Record<string, unknown>>, ...args: Args) => [...Args];
 }
 
-/** Options of a call that returns a `PendingApproval` at once when its action escalates, and does not wait. */
+/** Options of a guarded function whose calls return a `PendingApproval` at once when they escalate. */
 export interface UnwaitingGuardOptions<Args extends unknown[]>
   extends Omit<GuardOptions<Args>, "waitOnEscalate" | "acceptEdits"> {
   readonly waitOnEscalate: false;
   readonly acceptEdits?: false | undefined;
 }
 
-/** The options of any guarded function. */
+/** Options of any guarded function. */
 export type AnyGuardOptions<Args extends unknown[]> =
   | GuardOptions<Args>
   | EditableGuardOptions<Args>
   | UnwaitingGuardOptions<Args>;
 
-/** Options of single calls, in place of those that the function was wrapped with. An undefined one changes nothing. */
+/** Options of single calls, which override the options of the guarded function. An undefined option changes nothing. */
 export interface GuardCallOptions
   extends Pick<
     InterceptAction,
     "sessionId" | "onBehalfOf" | "grantId" | "intentContractId" | "escalationId" | "requestId"
   > {
-  /** Gives the call up, as does the signal of the wrapped function. */
+  /** Cancels the call, as does the signal in the function's options. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The guarded function: takes the parameters of the original and returns its result as a promise. */
+/** A guarded function: it takes the parameters of the original and returns its result as a promise. */
 export interface Guarded<Args extends unknown[], Result> {
   (...args: Args): Promise<Awaited<Result>>;
-  /** Returns the same guarded function with other options for the calls that are made through it. */
+  /** Returns the same guarded function with other options for its calls. */
   with(options: GuardCallOptions): Guarded<Args, Result>;
 }
 

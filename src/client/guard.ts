@@ -20,22 +20,22 @@ import {
 
 /** One call of a guarded function. */
 interface GuardedCall<Args extends unknown[]> {
-  /** `request_id` of the first attempt, from which those of presented approvals follow. */
+  /** `request_id` of the first attempt, from which the ids of calls with an approval are derived. */
   readonly requestId: string;
   readonly controlPlane: ControlPlane;
   readonly options: AnyGuardOptions<Args>;
   readonly trace: CallTrace;
-  /** The parameters of the call, or those that an approver's edit led to. */
+  /** Parameters of the call, or of the edited call. */
   readonly args: Args;
-  /** The content that the approval of an edited action covers. Undefined: that of the parameters. */
+  /** Content that the approval of an edited action covers. Undefined means the content of the parameters. */
   readonly content?: string | undefined;
 }
 
 /**
- * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call of it, or the control plane
- * cannot be reached and `onUnreachable` is `allow`. Otherwise the call rejects: with `AgentBlockedError` for a block, a
- * rejection, a time-out and an unreachable control plane; with `ControlPlaneRequestError` for an invalid request. While the
- * function runs, the call rejects with `AgentStoppedError` as soon as the agent must stop, unless `abortWhenRevoked` is false.
+ * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call, or cannot be reached while
+ * `onUnreachable` is `allow`. Otherwise the call rejects: with `AgentBlockedError` for a block, a rejection, a timeout and an
+ * unreachable control plane; with `ControlPlaneRequestError` for an invalid request. While the function runs, the call rejects
+ * with `AgentStoppedError` as soon as the agent must stop, unless `abortWhenRevoked` is false.
  */
 export function guard<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
@@ -54,8 +54,8 @@ export function guard<Args extends unknown[], Result>(
 }
 
 /**
- * Like `guard`, for a function that can stop early: its first argument is a signal that aborts with the error that the call
- * rejects with, and with the caller's own signal. The guarded function takes the other arguments.
+ * Like `guard`, for a function that can stop early. Its first argument is a signal, which aborts with the error of the call, and
+ * with the caller's own signal. The guarded function takes the other arguments.
  */
 export function guardWithSignal<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
@@ -67,7 +67,7 @@ export function guardWithSignal<Args extends unknown[], Result>(
   if (options.acceptEdits === true && typeof options.fromArguments !== "function")
     throw new TypeError("`acceptEdits` needs `fromArguments`, which turns edited arguments into parameters");
   async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result> | PendingApproval> {
-    // Read at once: a caller may change its arguments as soon as it has called.
+    // Read at once, because the caller may change its arguments right after the call.
     const action = actionFrom({ options, args });
     return await trace(action, async (steps) => {
       const requestId = options.requestId ?? createRequestId();
@@ -84,7 +84,7 @@ export function guardWithSignal<Args extends unknown[], Result>(
   return Object.assign(guarded, { with: withOptions });
 }
 
-/** Returns options with those of single calls in their place. Either signal gives a call up. */
+/** Returns options with the options of a single call merged in. Either signal cancels the call. */
 function withCallOptions<Options extends GuardCallOptions>(options: Options, given: GuardCallOptions): Options {
   const defined = Object.entries(given).filter(([, value]) => value !== undefined);
   const signals = [options.signal, given.signal].filter((signal) => signal !== undefined);
@@ -95,7 +95,7 @@ function withCallOptions<Options extends GuardCallOptions>(options: Options, giv
   };
 }
 
-/** Resolves with the parameters that the function may run with, or the approval that is not waited for; rejects otherwise. */
+/** Resolves with the parameters with which the function may run, or with the approval if the call does not wait for it. */
 async function permit<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
@@ -111,15 +111,15 @@ async function permit<Args extends unknown[]>(
   return call.args;
 }
 
-/** Returns the id of the escalation that a decision asks for. */
+/** Returns the id of a decision's escalation. */
 function askedIn(result: InterceptResult, action: InterceptAction): string {
   if (result.escalationId !== null) return result.escalationId;
   throw refusal(action, `${named(action)} escalated without an id`, "escalate", result);
 }
 
 /**
- * Waits until the action is approved and this call is the one that the approval admits. Returns the call as approved: with other
- * parameters if an approver edited the arguments and the options accept that.
+ * Waits until an approval admits this call. Returns the call as approved: with other parameters if a person edited the arguments
+ * and the options accept edits.
  */
 async function awaitApproval<Args extends unknown[]>(
   asked: GuardedCall<Args>,
@@ -143,7 +143,7 @@ async function awaitApproval<Args extends unknown[]>(
       action = actionFrom(call);
     }
     const approvedId = isEdited ? verdict.escalationId : escalationId;
-    // Reads the arguments again: the approval has to cover what would run now, not what was sent for approval.
+    // The arguments are read again: the approval has to cover what would run now, not what was sent for approval.
     const requestId = presentationId(asked.requestId, approvedId ?? escalationId);
     const approved = { ...actionFrom(call), ...(approvedId !== null && { escalationId: approvedId }), requestId };
     const result = await decide(call, approved);
@@ -153,8 +153,7 @@ async function awaitApproval<Args extends unknown[]>(
       assertUnchanged(call, action, result ?? waiting);
       return call;
     }
-    // Another call of the agent asked for the same action and was admitted, or an edited action needs an approval by now: this
-    // one waits for the next approval.
+    // Another call for the same action was admitted, or the edited action now needs an approval, so this call waits for the next approval.
     waiting = result;
   }
 }
@@ -177,7 +176,7 @@ function howRejected({ escalationId }: InterceptResult, rejection: Rejection | u
   return `was rejected: escalation \`${escalationId}\`${instead}${said}`;
 }
 
-/** Creates the error of a call that is refused for a reason that its message gives. */
+/** Creates the error of a refused call; the message gives the reason. */
 function refusal(
   { actionType }: InterceptAction,
   message: string,
@@ -187,18 +186,19 @@ function refusal(
   return new AgentBlockedError(message, decision, { ...details, forModel: refusedText(actionType, message) });
 }
 
-/** Returns a call with the parameters that an approver's edit stands for. Throws unless they stand for exactly that. */
+/** Returns a call with the parameters of a person's edit. Throws unless these parameters give exactly the approved arguments. */
 function editedCall<Args extends unknown[]>(
   call: GuardedCall<Args>,
   edit: EditedApproval,
   escalated: InterceptResult,
 ): GuardedCall<Args> {
   const { options, args } = call;
-  if (options.acceptEdits !== true) throw new AgentBlockedError("the call accepts no edits", "escalate", escalated);
+  if (options.acceptEdits !== true)
+    throw new AgentBlockedError("the call does not accept edits", "escalate", escalated);
   const approved = options.fromArguments(structuredClone(edit.arguments), ...args);
   const edited = { ...call, args: approved, content: edit.actionContent ?? undefined };
   if (isSameJson(actionFrom(edited).metadata?.arguments, edit.arguments)) return edited;
-  const text = `\`fromArguments\` gave other arguments for \`${options.actionType}\` than those that were approved`;
+  const text = `\`fromArguments\` returned other arguments for \`${options.actionType}\` than were approved`;
   throw refusal(actionFrom(call), text, "escalate", escalated);
 }
 
@@ -212,13 +212,13 @@ function isSameJson(one: unknown, other: unknown): boolean {
   return names.every((name) => Object.hasOwn(other, name) && isSameJson(memberOf(one, name), memberOf(other, name)));
 }
 
-/** Codes of the reasons for an approval that covers the action but admits it no more. */
+/** Reason codes for an approval that covers the action but can no longer be used. */
 const SPENT_CODES: readonly string[] = ["APPROVAL_USED", "APPROVAL_EXPIRED"];
 
 const isSpent = ({ decision, reasons }: InterceptResult): boolean =>
   decision === "escalate" && reasons.some(({ code }) => SPENT_CODES.includes(code));
 
-/** The verdict that a call waits for. */
+/** Wait of a call for a verdict. */
 interface AwaitedVerdict {
   readonly escalationId: string;
   readonly escalated: InterceptResult;
@@ -249,12 +249,12 @@ async function awaitVerdict<Args extends unknown[]>(
   }
 }
 
-/** Takes an ask back that nobody waits for any more. An ask that cannot be withdrawn ends by itself when its time is up. */
+/** Withdraws a request for approval for which nobody waits any more. If that fails, the request ends when its time is up. */
 function withdraw(controlPlane: ControlPlane, escalationId: string): void {
   controlPlane.withdrawEscalation(escalationId).catch(() => undefined);
 }
 
-/** Returns the decision on an action; undefined when there is none and the options allow the call without. */
+/** Returns the decision on an action; undefined if the control plane is unreachable and the options allow the call then. */
 async function decide<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
@@ -273,15 +273,15 @@ async function decide<Args extends unknown[]>(
     return undefined;
   }
   const forModel = uncheckedText(action.actionType);
-  throw new AgentBlockedError(`no decision could be had: ${result.message}`, null, { forModel, cause: result });
+  throw new AgentBlockedError(`the action could not be decided: ${result.message}`, null, { forModel, cause: result });
 }
 
-/** Milliseconds that a decision may still take after its caller gave up, so that an escalation does not remain for nobody. */
+/** Milliseconds to wait for a decision after its call was cancelled, so that its escalation can be withdrawn. */
 const LATE_DECISION_MS = 2_000;
 
 /**
- * Has an action decided. When the caller gives up meanwhile it rejects at once, and withdraws the ask if the decision that is in
- * flight escalates.
+ * Requests the decision on an action. When the call is cancelled meanwhile, it rejects at once, and withdraws the request for
+ * approval if the decision in flight escalates.
  */
 async function intercept<Args extends unknown[]>(
   { controlPlane, options: { signal, timeoutMs } }: GuardedCall<Args>,
@@ -305,7 +305,7 @@ async function intercept<Args extends unknown[]>(
   }
 }
 
-/** Returns the fault if the control plane could not be reached; throws any other. */
+/** Returns the fault if the control plane could not be reached; throws any other fault. */
 function unreachableOrThrow(error: unknown): ControlPlaneRequestError {
   if (error instanceof ControlPlaneRequestError && isUnreachable(error)) return error;
   throw error;
@@ -344,7 +344,7 @@ function assertAllowed(result: InterceptResult, action: InterceptAction): void {
   throw new AgentBlockedError(message, result.decision, { ...result, forModel });
 }
 
-/** Throws if the caller changed the arguments between request and decision: that call was not decided on. */
+/** Throws if the caller changed the arguments between request and decision, because the changed call was not decided. */
 function assertUnchanged<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
@@ -352,7 +352,7 @@ function assertUnchanged<Args extends unknown[]>(
 ): void {
   call.options.signal?.throwIfAborted();
   if (JSON.stringify(actionFrom(call)) === JSON.stringify(action)) return;
-  const text = `the arguments of ${named(action)} changed while it was decided`;
+  const text = `the arguments of ${named(action)} changed during the decision`;
   const { decisionId, escalationId } = result;
   throw refusal(action, text, "block", { decisionId, escalationId });
 }
@@ -362,9 +362,9 @@ function named({ actionType }: InterceptAction): string {
 }
 
 /**
- * Runs a function until it is done or its agent must stop: then rejects with the `AgentStoppedError` at once and aborts the
- * function's signal with the same error. Does not run it if that is known already. Closes the watch. A caller who gives up aborts
- * the function's signal too, and the function decides how the call ends.
+ * Runs a function until it is done or its agent must stop. In the second case it rejects with the `AgentStoppedError` at once and
+ * aborts the function's signal with the same error. If the agent is already known to be stopped, the function does not run.
+ * Closes the watch. The caller's cancellation aborts the function's signal too, and the function decides how the call ends.
  */
 async function runWatched<Result>(
   watch: AgentWatch,

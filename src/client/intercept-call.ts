@@ -14,23 +14,23 @@ import { sleep } from "./timers.ts";
 
 /** An action that an agent is about to perform. */
 export interface InterceptAction {
-  /** The kind of action: `payment.send`. */
+  /** Kind of action, such as `payment.send`. */
   readonly actionType: string;
-  /** A description of the action in words, less than 1 MiB of UTF-8. */
+  /** Description of the action in words, less than 1 MiB of UTF-8. */
   readonly actionContent: string;
-  /** The agent that acts. */
+  /** The acting agent. */
   readonly agentId: string;
   /** Further input to the rules; `arguments` holds the tool's arguments. MUST be JSON; members that JSON omits are omitted. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
   /** The tool that the action calls. Default: `metadata.tool`, else the registered tool named like the action type. */
   readonly tool?: string | undefined;
-  /** The session that the agent acts in. */
+  /** The session in which the agent acts. */
   readonly sessionId?: string | undefined;
   /** The principal (an agent id) on whose behalf the agent acts. */
   readonly onBehalfOf?: string | undefined;
   /** The grant to use. */
   readonly grantId?: string | undefined;
-  /** The intent contract that the action falls under. */
+  /** The intent contract that covers the action. */
   readonly intentContractId?: string | undefined;
   /** An approved escalation of the same action; turns `escalate` into `allow`, once. */
   readonly escalationId?: string | undefined;
@@ -40,7 +40,7 @@ export interface InterceptAction {
 
 /** One reason for a decision. */
 export interface InterceptReason {
-  /** A stable identifier: `LIMIT_EXCEEDED`. */
+  /** Stable identifier, such as `LIMIT_EXCEEDED`. */
   readonly code: string;
   /** One plain sentence. */
   readonly message: string;
@@ -48,7 +48,7 @@ export interface InterceptReason {
   readonly mandateName: string | null;
   /** Path of the rule or condition in the mandate. */
   readonly rule: string | null;
-  /** The argument that decided. */
+  /** The decisive argument. */
   readonly argument: string | null;
   /** A value that would have passed. */
   readonly wouldPass: string | null;
@@ -84,11 +84,11 @@ export interface ChannelCallOptions {
 
 /** A faster route than one call per action: many actions share one connection. */
 export interface InterceptChannel {
-  /** Reports whether a call may be sent now: not while the channel recovers, after `close()`, or with an id in flight. */
+  /** Tests whether a call may be sent now: not while the channel recovers, not after `close()`, and not with an id in flight. */
   accepts(requestId: string): boolean;
   /**
-   * Decides one action; `requestId` MUST be set. Rejects with a `ControlPlaneRequestError`, whose code is UNAVAILABLE when
-   * the channel broke and the action may or may not have been decided; or with the signal's reason.
+   * Decides one action; `requestId` MUST be set. Rejects with the signal's reason, or with a `ControlPlaneRequestError`. Its code
+   * is UNAVAILABLE if the channel broke; the action may then have been decided or not.
    */
   intercept(request: InterceptRequest, options: ChannelCallOptions): Promise<InterceptResponse>;
   /** Closes the connection; calls in flight reject with UNAVAILABLE. */
@@ -98,20 +98,20 @@ export interface InterceptChannel {
 /** The routes to a decision. */
 export interface InterceptRoutes {
   readonly client: Client<typeof EnforcementService>;
-  /** Preferred whenever it accepts. Undefined: one call per action. */
+  /** Preferred route whenever it accepts. Undefined means one call per action. */
   readonly channel: InterceptChannel | undefined;
 }
 
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 2_000;
 
-/** Share of the remaining time after which an unresponsive route is abandoned for another one, or a new connection. */
+/** Share of the remaining time after which an unresponsive route is replaced by another route or a new connection. */
 const UNRESPONSIVE_SHARE = 0.5;
 
 /**
- * Sends an action and retries, with one `request_id` so that it is decided once, while a route is broken, unresponsive or
- * not there yet. Rejects with a `ControlPlaneRequestError` when the call is refused or the time is up, with the signal's
- * reason, or with a `TypeError` when the metadata is not JSON.
+ * Sends an action. While a route is broken, unresponsive or not yet available, it retries with the same `request_id`, so that the
+ * action is decided once. Rejects with a `ControlPlaneRequestError` if the call is refused or the time is up, with the signal's
+ * reason, or with a `TypeError` if the metadata is not JSON.
  */
 export async function callIntercept(
   routes: InterceptRoutes,
@@ -151,12 +151,12 @@ async function sendAlone(
   request: InterceptRequest,
   { signal, timeoutMs }: ChannelCallOptions,
 ): Promise<InterceptResponse> {
-  // Transports read 0 and less as no limit.
+  // Transports take 0 and less as no limit.
   const limit = { timeoutMs: Math.max(1, Math.ceil(timeoutMs)) };
   return await client.intercept(request, signal === undefined ? limit : { ...limit, signal });
 }
 
-/** Pauses before the next attempt; throws when the fault is final or the pause would outlast the call. */
+/** Pauses before the next attempt. Throws if the fault is final or the pause would outlast the call. */
 async function pauseOrThrow(
   fault: ControlPlaneRequestError,
   endsAt: number,
@@ -170,7 +170,7 @@ async function pauseOrThrow(
 function interceptRequestFrom(action: InterceptAction): InterceptRequest {
   const { metadata, ...rest } = action;
   const request = create(InterceptRequestSchema, { ...rest, requestId: action.requestId ?? createRequestId() });
-  // Dates and other objects are converted as JSON converts them on the way to the tool.
+  // Dates and other objects are converted by JSON, as on their way to the tool.
   if (metadata !== undefined) request.metadata = JSON.parse(JSON.stringify(metadata)) as JsonObject;
   return request;
 }
@@ -184,7 +184,7 @@ const DECISIONS: ReadonlyMap<Decision, InterceptResult["decision"]> = new Map([
 function interceptResultFrom(response: InterceptResponse): InterceptResult {
   const decision = DECISIONS.get(response.decision);
   if (decision === undefined) {
-    const message = `the control plane gave an unknown decision \`${response.decision}\``;
+    const message = `the control plane returned an unknown decision \`${response.decision}\``;
     throw new ControlPlaneRequestError("INTERNAL", message);
   }
   return {

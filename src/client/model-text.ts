@@ -2,8 +2,8 @@ import type { InterceptReason } from "./intercept-call.ts";
 import type { Rejection } from "./wait-escalation.ts";
 
 /*
- * Sentences that tell a language model why its tool call did not run, and what it may do instead. They name no ids, which mean
- * nothing to a model, and no cause that it could not act upon.
+ * Sentences that tell a language model why its tool call did not run and what it may do instead. They contain no ids, which mean
+ * nothing to a model, and no causes that a model cannot act on.
  */
 
 const notCarriedOut = (actionType: string, why: string): string =>
@@ -11,14 +11,14 @@ const notCarriedOut = (actionType: string, why: string): string =>
 
 const UNCHANGED = "Do not try it again unchanged.";
 
-/** Tells of a block. */
+/** Text about a block. */
 export function blockedText(actionType: string, reasons: readonly InterceptReason[]): string {
   const why = reasons.map(({ message }) => sentence(message));
   const wouldPass = reasons.flatMap((each) => (each.wouldPass === null ? [] : [sentence(each.wouldPass)]));
   return [notCarriedOut(actionType, "it is not permitted."), ...why, ...new Set(wouldPass), UNCHANGED].join(" ");
 }
 
-/** Tells of a rejection, with the person's own words. */
+/** Text about a rejection, with the person's own words. */
 export function rejectedText(actionType: string, rejection: Rejection | undefined): string {
   const { note = null, resolvedBy = null, editedArguments = null } = rejection ?? {};
   if (resolvedBy === "expiry") return unansweredText(actionType);
@@ -29,22 +29,22 @@ export function rejectedText(actionType: string, rejection: Rejection | undefine
   return [notCarriedOut(actionType, "a person rejected it."), ...words, ...instead, UNCHANGED].join(" ");
 }
 
-/** Tells of an approval that did not come. */
+/** Text about an approval that did not come. */
 export function unansweredText(actionType: string): string {
   return `${notCarriedOut(actionType, "it needs a person's approval, and nobody answered in time.")} You may ask for it again later.`;
 }
 
-/** Tells of a control plane that could not be asked. */
+/** Text about a control plane that could not be asked. */
 export function uncheckedText(actionType: string): string {
   return `${notCarriedOut(actionType, "it has to be checked first, and the check is not available at the moment.")} You may try again later.`;
 }
 
-/** Tells of a call that is refused for another reason, in the words of its error. */
+/** Text about a call that was refused for another reason, with the message of its error. */
 export function refusedText(actionType: string, message: string): string {
   return notCarriedOut(actionType, sentence(message));
 }
 
-/** Tells of an agent that must stop. */
+/** Text about an agent that must stop. */
 export function stoppedText(what: string): string {
   return `Stop now: ${what}. Take no further action.`;
 }

@@ -1,8 +1,8 @@
 import type { InterceptAction, InterceptReason, InterceptResult } from "./intercept-call.ts";
 
 /**
- * What a guarded call returns whose action needs an approval, if it is not to wait for it. The guarded function did not run. Once
- * approved, the action passes when it is intercepted again with `escalationId`; the approval covers exactly `action`.
+ * Result of a guarded call that needs an approval and does not wait for it. The guarded function did not run. Once approved, the
+ * action is allowed when it is intercepted again with `escalationId`; the approval covers exactly `action`.
  */
 export class PendingApproval implements InterceptResult {
   readonly decision = "escalate";

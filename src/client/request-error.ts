@@ -38,11 +38,11 @@ export interface RequestErrorDetails {
   readonly cause?: unknown;
 }
 
-/** A call that the control plane refused or that did not reach it. Nothing was decided, or the response was lost. */
+/** Error of a call that was refused or did not reach the control plane. Nothing was decided, or the response was lost. */
 export class ControlPlaneRequestError extends Error {
   override readonly name = "ControlPlaneRequestError";
   readonly code: RequestErrorCode;
-  /** Stable identifier of the fault, such as `AGENT_NOT_FOUND`; null when it did not come from the control plane. */
+  /** Stable identifier of the fault, such as `AGENT_NOT_FOUND`; null if the fault did not come from the control plane. */
   readonly reason: string | null;
   /** The values in the message, by name. */
   readonly metadata: Readonly<Record<string, string>>;
@@ -88,7 +88,7 @@ export function requestErrorFrom(error: unknown): ControlPlaneRequestError {
   const fault = ConnectError.from(error);
   const [info] = fault.findDetails(ErrorInfoSchema);
   if (info === undefined && isBroken(fault)) return unreachable(fault);
-  // Not of the control plane, and nothing that waiting for it cures.
+  // The fault is not from the control plane, and waiting does not cure it.
   const code = info === undefined && fault.code === Code.Unavailable ? Code.ResourceExhausted : fault.code;
   const violations = fault
     .findDetails(BadRequestSchema)
@@ -102,7 +102,7 @@ export function requestErrorFrom(error: unknown): ControlPlaneRequestError {
   });
 }
 
-/** Tests for a fault that means there was no response: the control plane or the connection to it is down. */
+/** Tests for a fault without a response: the control plane or the connection to it is down. */
 export function isUnreachable({ code }: ControlPlaneRequestError): boolean {
   return code === "UNAVAILABLE" || code === "DEADLINE_EXCEEDED";
 }
@@ -113,8 +113,9 @@ export function isTransient({ code, reason }: ControlPlaneRequestError): boolean
 }
 
 /**
- * Tests for a connection that failed or broke, or an answer on the way to the control plane that says "unavailable" (HTTP 502, 503
- * and 504). A request that could not even be made, such as to a malformed address or with TLS to a server without it, is none.
+ * Tests for a connection that failed or broke, and for a response on the way to the control plane that says "unavailable" (HTTP
+ * 502, 503 and 504). A request that could not be made at all, such as to a malformed address or with TLS to a server without TLS,
+ * does not count.
  */
 function isBroken(fault: ConnectError): boolean {
   if (fault.code === Code.Unavailable) return fault.rawMessage !== TOO_MANY_REQUESTS && !isMisconfigured(fault);
@@ -128,13 +129,13 @@ const TOO_MANY_REQUESTS = "HTTP 429";
 /** Codes of Node for faults of a connection. */
 const NETWORK_CODES =
   /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EHOST|ENET|EPIPE|UND_ERR_(SOCKET|CONNECT|HEADERS_TIMEOUT|BODY_TIMEOUT|CLOSED|DESTROYED)|ERR_HTTP2_|ERR_STREAM_PREMATURE_CLOSE)/;
-/** Codes of Node for faults that no waiting cures: TLS with something else, certificates, malformed addresses and answers. */
+/** Codes of Node for faults that waiting does not cure: TLS mismatches, certificates, malformed addresses and responses. */
 const CONFIGURATION_CODES =
   /^(ERR_SSL|ERR_TLS|ERR_OSSL|EPROTO$|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH|HPE_|ERR_INVALID|UND_ERR_INVALID)/;
-/** Messages of browsers for a failed connection; they give no cause. */
+/** Messages of browsers for a failed connection, which have no cause. */
 const BROWSER_FAULT = /^(Failed to fetch|Load failed|NetworkError|network error|The network connection was lost)/i;
 
-/** The codes in a chain of causes, the outermost first. */
+/** Returns the codes in a chain of causes, the outermost first. */
 function codesOf(error: Error): readonly string[] {
   const codes: string[] = [];
   let cause: unknown = error.cause;

@@ -3,15 +3,15 @@ const BYTES = 16;
 const FNV_OFFSET = 0x6c62272e07bb014262b821756295c58dn;
 const FNV_PRIME = 0x1000000000000000000013bn;
 
-/** Creates a random UUID. Browsers offer `crypto.randomUUID` on secure origins only, but random values everywhere. */
+/** Creates a random UUID. Browsers offer `crypto.randomUUID` only on secure origins, but random values everywhere. */
 export function createRequestId(): string {
   if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
   return uuidFrom(crypto.getRandomValues(new Uint8Array(BYTES)), 4);
 }
 
 /**
- * Derives the `request_id` under which a call presents an approval: the same for every attempt of one call with one escalation, so
- * that a lost reply costs no second approval. A UUIDv8 (RFC 9562) of the hash of both ids.
+ * Derives the `request_id` with which a call presents an approval. It is the same for every attempt of one call with one
+ * escalation, so that a lost reply does not cost a second approval. It is a UUIDv8 (RFC 9562) of the hash of both ids.
  */
 export function presentationId(requestId: string, escalationId: string): string {
   let hash = FNV_OFFSET;

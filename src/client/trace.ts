@@ -17,13 +17,13 @@ export interface Tracer {
   ): T;
 }
 
-/** Notes the steps of one guarded call. */
+/** Records the steps of one guarded call. */
 export interface CallTrace {
   decided(result: InterceptResult): void;
   ranUnchecked(): void;
 }
 
-/** Runs one guarded call, in a span of its own where there is a tracer. */
+/** Runs one guarded call, in a span of its own if there is a tracer. */
 export type Trace = <T>(action: InterceptAction, run: (call: CallTrace) => Promise<T>) => Promise<T>;
 
 const SCOPE = "@agent-control-plane/client";
@@ -36,8 +36,8 @@ const UNTRACED: CallTrace = { decided: () => undefined, ranUnchecked: () => unde
 export const untraced: Trace = (_action, run) => run(UNTRACED);
 
 /**
- * Traces calls with the given tracer, or with that of `@opentelemetry/api` if the program has it. Spans carry ids and decisions;
- * neither arguments nor messages, which may be personal.
+ * Traces calls with the given tracer, or with the tracer of `@opentelemetry/api` if it is installed. Spans carry ids and
+ * decisions, but no arguments or messages, which may be personal.
  */
 export function createTrace(given: Tracer | undefined): Trace {
   const ready = given === undefined ? installedTracer() : Promise.resolve(given);
@@ -64,7 +64,7 @@ async function runIn<T>(span: TracerSpan, run: (call: CallTrace) => Promise<T>):
 }
 
 async function installedTracer(): Promise<Tracer | undefined> {
-  // In a variable, so that no bundler looks for a package that need not be there.
+  // In a variable, so that bundlers do not look for this optional package.
   const name = "@opentelemetry/api";
   try {
     const api = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as {
@@ -104,7 +104,7 @@ function decisionAttributes({
   });
 }
 
-/** Leaves out what is undefined or null. */
+/** Returns the members that are neither undefined nor null. */
 function defined(given: Readonly<Record<string, string | number | null | undefined>>): Record<string, string | number> {
   return Object.fromEntries(
     Object.entries(given).filter(

@@ -14,7 +14,7 @@ export interface EditedApproval {
   readonly escalationId: string | null;
   /** All arguments of the edited action. */
   readonly arguments: Readonly<Record<string, unknown>>;
-  /** The content that the approval covers, beside the arguments; null without an approval. */
+  /** Content that the approval covers, besides the arguments; null without an approval. */
   readonly actionContent: string | null;
 }
 
@@ -27,38 +27,38 @@ export interface WaitEscalationOptions {
   /** Ends the wait, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * True: an escalation whose arguments a person edited resolves with an `EditedApproval`. Default: with `rejected`, because the
-   * action as it was asked for must not happen.
+   * True resolves with an `EditedApproval` if a person edited the arguments. By default this resolves with `rejected`, because
+   * the original action must not happen.
    */
   readonly acceptEdits?: boolean | undefined;
-  /** Hears why the action was rejected, before the wait ends with that. Not called when the reason cannot be read. */
+  /** Called with the rejection before the wait ends. Not called if the rejection cannot be read. */
   readonly onRejected?: ((rejection: Rejection) => void) | undefined;
 }
 
 /** A rejection of an escalated action. */
 export interface Rejection {
-  /** What the person said to the agent; null for nothing. */
+  /** The person's note to the agent. */
   readonly note: string | null;
-  /** The key or person that rejected; `expiry` if its time was up, `withdrawal` if every ask was withdrawn. */
+  /** The key or person that rejected; `expiry` if the time was up, `withdrawal` if every request was withdrawn. */
   readonly resolvedBy: string | null;
-  /** The arguments that the person approved instead; null for none. */
+  /** Arguments that the person approved instead. */
   readonly editedArguments: Readonly<Record<string, unknown>> | null;
 }
 
-/** Seconds: an approver has five minutes. */
+/** Default time in seconds to wait for a person: five minutes. */
 export const DEFAULT_ESCALATION_TIMEOUT = 300;
-/** Seconds. */
+/** Default time between polls, seconds. */
 export const DEFAULT_ESCALATION_POLL_INTERVAL = 2;
-/** Seconds: polling more often would be a busy loop. */
+/** Minimum time between polls, seconds: polling more often would be a busy loop. */
 const MIN_POLL_INTERVAL = 0.05;
 /** Milliseconds that one poll may take. */
 const POLL_TIMEOUT_MS = 10_000;
-/** Where streams are always cut, one is tried twice a minute. */
+/** Back-off between streams: if streams are always cut, one is tried twice a minute. */
 const STREAM_PAUSES = { firstMs: 1_000, maxMs: 30_000 };
-/** Milliseconds over which the callers of a process that shuts down spread their next connections. */
+/** Milliseconds over which callers spread their reconnections when a process shuts down. */
 const RECONNECT_SPREAD_MS = 200;
 
-/** Faults that do not pass with time. */
+/** Codes of faults that do not pass with time. */
 const FINAL_CODES: ReadonlySet<RequestErrorCode> = new Set([
   "INVALID_ARGUMENT",
   "NOT_FOUND",
@@ -73,16 +73,16 @@ interface Wait {
   readonly pollMs: number;
   /** Ends streaming and polling. */
   readonly signal: AbortSignal;
-  /** True from a stream's first message to its end; stays false where a proxy buffers streams. */
+  /** True from a stream's first message to its end. Stays false if a proxy buffers streams. */
   isDelivering: boolean;
   /** The last fault that did not end the wait. */
   lastFault: ControlPlaneRequestError | undefined;
 }
 
 /**
- * Waits until an escalation is resolved: by a stream, and by polling every `pollInterval` while no stream delivers. Rejects
- * with `EscalationTimeoutError` when the time is up, with `ControlPlaneRequestError` for a fault that does not pass with
- * time, or with the signal's reason.
+ * Waits until an escalation is resolved: with a stream, and by polling every `pollInterval` while no stream delivers. Rejects
+ * with `EscalationTimeoutError` when the time is up, with `ControlPlaneRequestError` for a permanent fault, or with the signal's
+ * reason.
  */
 export async function waitForEscalation(
   client: Client<typeof EscalationService>,
@@ -165,7 +165,7 @@ async function poll({ client, escalationId, signal }: Wait): Promise<EscalationV
   return escalationVerdict(status);
 }
 
-/** Reads why the action was rejected, once: the rejection holds without its reason too. */
+/** Reads the rejection, in a single attempt: the rejection also holds without its reason. */
 async function readRejection(
   { client, escalationId, signal }: Wait,
   tell: (rejection: Rejection) => void,
@@ -177,7 +177,7 @@ async function readRejection(
   tell({ note, resolvedBy, editedArguments });
 }
 
-/** Reads what a person made of an escalation that is rejected. */
+/** Reads the edited approval of a rejected escalation, if there is one. */
 async function readEdit(wait: Wait): Promise<EscalationVerdict | EditedApproval> {
   for (;;) {
     const edit = await attempt(wait, () => editOf(wait));
@@ -196,7 +196,7 @@ async function editOf({ client, escalationId, signal }: Wait): Promise<Escalatio
   return { escalationId: replacedBy, arguments: editedArguments, actionContent: approved?.actionContent ?? null };
 }
 
-/** Runs one attempt; a temporary fault counts as no answer yet. */
+/** Runs one attempt. After a temporary fault it returns undefined. */
 async function attempt<T>(wait: Wait, run: () => Promise<T | undefined>): Promise<T | undefined> {
   try {
     return await run();
@@ -207,7 +207,7 @@ async function attempt<T>(wait: Wait, run: () => Promise<T | undefined>): Promis
   }
 }
 
-/** Keeps a temporary fault for the end of the wait, and returns it. Throws a final one. */
+/** Keeps a temporary fault for the end of the wait, and returns it. Throws a permanent fault. */
 function noteFault(wait: Wait, error: unknown): ControlPlaneRequestError {
   const fault = requestErrorFrom(error);
   if (FINAL_CODES.has(fault.code)) throw fault;

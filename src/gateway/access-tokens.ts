@@ -61,7 +61,7 @@ const tokenInvalid = (why: string, cause?: unknown): ControlPlaneError =>
 
 /**
  * Verifies access tokens of an OAuth 2 authorization server: JSON Web Tokens with the resource as audience (RFC 8707), in the
- * form of * RFC 9068 if the server follows it.
+ * form of RFC 9068 if the server follows it.
  */
 export class AccessTokens {
   readonly #options: AccessTokensOptions;
@@ -95,7 +95,7 @@ export class AccessTokens {
 
   /**
    * Returns the agent of a token. Rejects with KEY_INVALID, SCOPE_MISSING, and with IDENTITY_UNAVAILABLE if the issuer cannot be
-   * asked for * its keys. `resource` is the URL that the token must be for.
+   * asked for its keys. `resource` is the URL that the token must be for.
    */
   async callerOf(token: string, resource: string | undefined): Promise<McpCaller> {
     const digest = createHash("sha256").update(token).digest("base64");

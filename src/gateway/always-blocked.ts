@@ -12,8 +12,8 @@ export type AlwaysBlocked = (action: Action) => boolean;
 
 /**
  * Creates the test for the actions of one agent. It checks what does not depend on arguments: the agent's status and authority,
- * its * permissions, the policies for MCP tools, and the blocking rules of type `action`. Limits, trust and schedules are left
- * out, since they * change over time.
+ * its permissions, the policies for MCP tools, and the blocking rules of type `action`. Limits, trust and schedules are left out,
+ * since they change over time.
  */
 export function alwaysBlockedFor(state: WorkspaceState, agentId: string, nowMs: number): AlwaysBlocked {
   const agent = state.agents.get(agentId);

@@ -57,7 +57,7 @@ export class McpCallers {
 
   /**
    * Finds the caller by `X-API-Key`, else by `Authorization: Bearer`: an API key, an agent's credential, or, for this `resource`,
-   * a * federation token or an access token of the configured issuer. With an unbound key, `X-Agent-Id` names the agent. Rejects
+   * a federation token or an access token of the configured issuer. With an unbound key, `X-Agent-Id` names the agent. Rejects
    * with KEY_MISSING, KEY_INVALID, TOO_MANY_WRONG_KEYS, ROLE_NOT_ALLOWED for auditors, AGENT_NOT_ALLOWED for another agent than
    * the key's, and INVALID_FIELD for an unbound key without an agent.
    */

@@ -22,7 +22,7 @@ export interface Endpoint {
   fetch(request: EndpointRequest): Promise<Response>;
   /**
    * Tests by its parameters whether a request continues a waiting call, which was decided with the same arguments. Default: no
-   * call * waits.
+   * call waits.
    */
   continues?(method: string, params: JsonObject): boolean;
   /** Ends the sessions, connections and child processes of this endpoint. MUST NOT reject. */

@@ -62,7 +62,7 @@ export class Forwarding {
 
   /**
    * Asks the server and passes its response on. `call` is the request; it is undefined for notifications, responses, and the
-   * stream of the * server's own messages, which may also carry responses to calls of the session. Abandons a request when the
+   * stream of the server's own messages, which may also carry responses to calls of the session. Abandons a request when the
    * server stays silent.
    */
   async relay(exchange: Exchange, ask: () => Promise<Response>, call: OpenCall | undefined): Promise<RelayEnd> {

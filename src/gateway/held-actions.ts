@@ -123,7 +123,7 @@ export class HeldActions {
 
   /**
    * Decides an action again with the approval of its escalation, and with the person's edited arguments if there are any.
-   * Undefined if the * action's tool has changed.
+   * Undefined if the action's tool has changed.
    */
   async resume(action: HeldAction, approved: Escalation): Promise<DecidedOutcome | undefined> {
     if (!((await action.isUnchanged?.()) ?? true)) return undefined;

@@ -76,8 +76,8 @@ const MCP_TOOL = /^mcp__(.+?)__(.+)$/s;
 
 /**
  * Serves `POST /v1/hooks/claude-code` and `/v1/hooks/codex`: the hooks that these coding agents call before they run a tool
- * (event * `PreToolUse`). Every response is an answer of the hook's protocol with status 200. A fault becomes a denial with its
- * reason, because the * clients by default run the tool after any other response.
+ * (event `PreToolUse`). Every response is an answer of the hook's protocol with status 200. A fault becomes a denial with its
+ * reason, because the clients by default run the tool after any other response.
  */
 export class CodingAgentHooks {
   readonly #options: CodingAgentHooksOptions;

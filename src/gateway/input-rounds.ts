@@ -75,8 +75,8 @@ class Call {
 
 /**
  * Requests for input by a server with sessions to a stateless client, as multi-round-trip requests of 2026-07-28. The call stays
- * open at * the server while its client answers, and continues with the request that brings the answer. It waits in this process,
- * only for the * client that made it, and only for the same arguments.
+ * open at the server while its client answers, and continues with the request that brings the answer. It waits in this process,
+ * only for the client that made it, and only for the same arguments.
  */
 export class InputRounds {
   /** Calls at the server, the oldest first. */
@@ -92,7 +92,7 @@ export class InputRounds {
 
   /**
    * Serves one round of a request: the first one, or the round that its `requestState` continues. `watch` ends a waiting call
-   * when its * caller loses its right to call.
+   * when its caller loses its right to call.
    */
   async serve(request: CarriedRequest, { mcpReq }: ServerContext, carry: Carry, watch?: WatchEnd): Promise<JsonObject> {
     if (!METHODS.has(request.method)) return carry(request, mcpReq.signal, () => mcpReq);

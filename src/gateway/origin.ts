@@ -15,7 +15,7 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
  * Checks `Host` and `Origin` as protection against DNS rebinding, with which a page of another site calls a service on this
- * machine or in * its network.
+ * machine or in its network.
  */
 export class RequestOrigins {
   readonly #hosts: ReadonlySet<string>;

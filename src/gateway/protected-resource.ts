@@ -17,7 +17,7 @@ export interface ProtectedResourceOptions {
 
 /**
  * Metadata that tells OAuth 2 clients the issuer of tokens for the gateway (RFC 9728), as MCP authorization requires. It does not
- * reveal * whether a server exists.
+ * reveal whether a server exists.
  */
 export class ProtectedResource {
   readonly prefix = PREFIX;

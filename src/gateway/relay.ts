@@ -43,7 +43,7 @@ const MAX_ERROR_BYTES = 65_536;
 
 /**
  * Passes an upstream server's response on: one message, or a stream of messages. Drops messages that are not JSON-RPC, and
- * responses that * are not awaited. Returns `ended` if the stream ended without a response to `id`, and `broken` if it broke off.
+ * responses that are not awaited. Returns `ended` if the stream ended without a response to `id`, and `broken` if it broke off.
  */
 export async function relay(options: Relay): Promise<RelayEnd> {
   const { response, reply } = options;

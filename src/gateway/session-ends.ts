@@ -21,7 +21,7 @@ export class McpEnds {
 
   /**
    * Calls back once when the caller's key ends or expires, or its agent is deactivated or revoked, on any replica; with
-   * `sessionId` also * when this session ends. Resolves with the function that ends the watch.
+   * `sessionId` also when this session ends. Resolves with the function that ends the watch.
    */
   async watch(caller: McpCaller, onEnd: (reason: ControlPlaneError) => void, sessionId?: string): Promise<() => void> {
     const { workspaceId, keyId, agentId, expiresAtMs } = caller;

@@ -107,7 +107,7 @@ export class Sessions {
 
   /**
    * Returns the session of a request. Throws MCP_SESSION_NOT_FOUND if it is unknown, closed, or belongs to another key, agent or
-   * server; the * client then opens a new one.
+   * server; the client then opens a new one.
    */
   get(id: string | undefined, { workspaceId, agentId, keyId }: McpCaller, server: McpServer): Session {
     if (id === undefined) {

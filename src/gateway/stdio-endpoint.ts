@@ -95,7 +95,7 @@ export class ChildSlots {
 
 /**
  * Endpoint of an upstream server that is a child process and serves one session. The child is started on first use. When it ends,
- * it is * started again, with back-off and with the client's own `initialize`.
+ * it is started again, with back-off and with the client's own `initialize`.
  */
 export class StdioEndpoint implements Endpoint {
   readonly #server: McpServer;

@@ -67,8 +67,8 @@ interface Run {
 
 /**
  * Tasks for calls that wait for a person, in the form of the 2026-07-28 extension. A task is stored as its escalation, so it
- * survives the * process and belongs to the agent. The call is made when the client asks for the task after the approval, so it
- * is never made for a client * that is gone. Its result is kept in this process.
+ * survives the process and belongs to the agent. The call is made when the client asks for the task after the approval, so it is
+ * never made for a client that is gone. Its result is kept in this process.
  */
 export class EscalationTasks {
   readonly #options: EscalationTasksOptions;

@@ -97,7 +97,7 @@ export class ToolCalls {
 
   /**
    * Decides a call. Resolves with its outcome once a person has answered or the hold is over; for a task, at once. Rejects when
-   * the signal * aborts.
+   * the signal aborts.
    */
   async decide(call: ToolCall): Promise<DecidedOutcome> {
     const { known } = call;

@@ -41,7 +41,7 @@ export function keyInHeaders(incoming: IncomingCall): string | undefined {
 
 /**
  * Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID, and with CSRF_TOKEN_INVALID for a cookie
- * without * its token: a browser also sends cookies with requests that another site caused.
+ * without its token: a browser also sends cookies with requests that another site caused.
  */
 export async function findCaller(incoming: IncomingCall, authenticate: Authenticate): Promise<Caller> {
   const key = keyInHeaders(incoming) ?? keyFromCookie(incoming);

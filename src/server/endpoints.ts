@@ -21,7 +21,7 @@ export function methodName(method: DescMethod): string {
 }
 
 /**
- * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access` or without a * function,
+ * Builds the endpoint of every method of every service. Throws an `Error` for a method without `access` or without a function,
  * for a client-streaming method, and for a duplicate service.
  */
 export function createEndpoints(

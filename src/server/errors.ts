@@ -165,7 +165,7 @@ export function reportFault(log: Logger, error: unknown, call: FailedCall): Cont
 
 /**
  * Keeps the process serving after an unhandled exception or rejection, and logs it. A fault on one path must not end the service
- * for * every workspace.
+ * for every workspace.
  */
 export function surviveUncaught(log: Logger): void {
   for (const event of ["uncaughtException", "unhandledRejection"] as const) {

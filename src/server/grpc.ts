@@ -38,7 +38,7 @@ const KEEPALIVE_TIMEOUT_MS = 10_000;
 
 /**
  * Minimum size of a reply, in bytes, for which the stream waits until the reply is sent. grpc-js accepts 16 replies of any size
- * before * it applies back-pressure. So an unread stream holds at most 128 KiB of smaller replies, 64 KiB on their way, and one
+ * before it applies back-pressure. So an unread stream holds at most 128 KiB of smaller replies, 64 KiB on their way, and one
  * larger reply.
  */
 const LARGE_REPLY_BYTES = 8_192;
@@ -230,7 +230,7 @@ class GrpcMethod {
       throw grpc.cancelled ? cancelled() : error;
     }
     // A reset also ends the stream, a moment before grpc-js reports the cancellation. The service function must not mistake that
-    // for the // regular end of the requests.
+    // for the regular end of the requests.
     await nextTurn();
     if (grpc.cancelled) throw cancelled();
   }
@@ -339,7 +339,7 @@ function settledOr(
 
 /**
  * Adds our reasons to statuses that grpc-js creates outside a handler: for too large requests and passed deadlines. Interceptors
- * do not * see these statuses, so this wraps the call's own `sendStatus`.
+ * do not see these statuses, so this wraps the call's own `sendStatus`.
  */
 function statusReasons(maxBodyBytes: number): ServerInterceptor {
   return (_method, call) => {
@@ -388,7 +388,7 @@ const STATUS_DETAILS = "grpc-status-details-bin";
 
 /**
  * Maximum encoded bytes of an error in gRPC trailers: many clients refuse headers of more than 8 KiB, and some then close the
- * connection * with all its calls.
+ * connection with all its calls.
  */
 const MAX_TRAILERS = 6_000;
 /** Maximum bytes of the message, which the trailers carry twice: percent-encoded, and in base64 in the details. */
@@ -412,7 +412,7 @@ export function hasStatusDetails(metadata: Metadata | null | undefined): boolean
 
 /**
  * Shortens an error so that it fits into gRPC trailers: with as many violations as fit, and with long texts cut. The message then
- * says * how many violations are left out, and the metadata has their number as `omitted_violations`.
+ * says how many violations are left out, and the metadata has their number as `omitted_violations`.
  */
 export function fitTrailers(error: ControlPlaneError): ControlPlaneError {
   if (trailerBytes(error) <= MAX_TRAILERS) return error;
@@ -471,8 +471,8 @@ const MAX_UNSENT_BYTES = 65_536;
 
 /**
  * Confirms each write of a stream at once while fewer than `MAX_UNSENT_BYTES` are unsent. grpc-js confirms a write only when the
- * socket * has the bytes, so that each reply would cost an event-loop turn and a system call. Replies keep their order, since
- * HTTP/2 sends in the * order of writing.
+ * socket has the bytes, so that each reply would cost an event-loop turn and a system call. Replies keep their order, since
+ * HTTP/2 sends in the order of writing.
  */
 export const unblockStreamWrites: ServerInterceptor = ({ responseStream }, call) => {
   if (!responseStream) return call as ServerInterceptingCall;

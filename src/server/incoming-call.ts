@@ -18,7 +18,7 @@ export interface IncomingCall {
   header(name: string): string | undefined;
   /**
    * Returns the caller's timeout in milliseconds from `receivedAt`; 0 or less has already passed. Undefined means the pipeline's
-   * default. * Throws INVALID_FIELD for an unreadable timeout.
+   * default. Throws INVALID_FIELD for an unreadable timeout.
    */
   timeoutMs(): number | undefined;
   /** Calls back once if the caller disconnects or its stream closes. `reason` creates CANCELLED or DEADLINE_EXCEEDED. */

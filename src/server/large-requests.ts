@@ -21,7 +21,7 @@ export interface RequestStep {
 /**
  * Queue for the large requests of a process, over every protocol. Decoding, checking and sealing a large request takes steps of *
  * milliseconds each. The steps of all large requests run one after the other, with the workspaces in turn, and leave half of the
- * time to * everything else.
+ * time to everything else.
  */
 export class LargeRequests {
   readonly #steps = new Semaphore({ permits: 1 });

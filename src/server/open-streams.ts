@@ -12,7 +12,7 @@ export interface EndedKeys {
 
 /**
  * Reports the keys of a workspace that end from now on, on any replica. Resolves with the function that ends the subscription,
- * once no * end can be missed any more. The listener MUST NOT throw.
+ * once no end can be missed any more. The listener MUST NOT throw.
  */
 export type WatchKeys = (workspaceId: string, listener: (ended: EndedKeys) => void) => Promise<() => void>;
 
@@ -57,7 +57,7 @@ interface WorkspaceStreams {
 
 /**
  * Open streams of this process. Bounds their number, and ends a server stream with KEY_INVALID when its key ends: at once if the
- * end is in * the log, at the time of expiry, and otherwise at the next check.
+ * end is in the log, at the time of expiry, and otherwise at the next check.
  */
 export class OpenStreams {
   readonly #authenticate: Authenticate;

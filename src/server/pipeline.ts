@@ -53,7 +53,7 @@ export interface StreamedRequest {
 
 /**
  * Path from every protocol to every service function, in four steps: admit (key, role, deadline), check the request, serve,
- * record. * Rejects only with a `ControlPlaneError` that is already counted and, if it is a fault, logged.
+ * record. Rejects only with a `ControlPlaneError` that is already counted and, if it is a fault, logged.
  */
 export class Pipeline {
   readonly services: readonly ServiceDefinition[];
@@ -151,8 +151,8 @@ export class Pipeline {
   }
 
   /**
-   * * Serves an admitted bidirectional stream. The caller is looked up again for each request. A rejection of `requests` ends the
-   *    stream. The * replies can be read once.
+   * Serves an admitted bidirectional stream. The caller is looked up again for each request. A rejection of `requests` ends the
+   *    stream. The replies can be read once.
    */
   bidiStream(call: Call, requests: AsyncIterable<StreamedRequest>): AsyncGenerator<Message> {
     return this.#replies(call, () => call.endpoint.serve(this.#checkedRequests(call, requests), call));

@@ -117,7 +117,7 @@ function reachesFreeJson(schema: DescMessage, seen: Set<DescMessage>): boolean {
 /**
  * Walks the free JSON inside a message once. Finds values that binary protocols can hold but JSON text cannot (any depth, NaN, *
  * infinities), and half surrogate pairs from JSON escapes. Counts depth in the JSON brackets of the whole message, so that every
- * * protocol has the same limit.
+ * protocol has the same limit.
  */
 class FreeJsonWalk {
   readonly #fields: FreeJsonFields;
@@ -275,8 +275,8 @@ const SMALL = 2_048;
 /**
  * Throws BODY_TOO_LARGE for the binary form of a message with more than `MAX_VALUES` fields and items, before anything is built
  * from it. The decoder merges a repeated record of a singular message field into the previous one and copies it, so such a record
- * * counts as much as all records before it. Bytes that are not a message of this type, and more than `recursionLimit` nested
- * messages, are * left to the decoder, which refuses them.
+ * counts as much as all records before it. Bytes that are not a message of this type, and more than `recursionLimit` nested
+ * messages, are left to the decoder, which refuses them.
  */
 export function assertFewValues(schema: DescMessage, bytes: Uint8Array, recursionLimit: number): void {
   if (bytes.length <= SMALL) return;

@@ -22,7 +22,7 @@ export interface WrongKeyCall {
 
 /**
  * Throttle for the guessing of keys, by address. Only wrong keys count and only wrong keys are refused, so that other callers
- * behind the * same address, as behind a NAT, are never affected. One counter serves all protocols and routes of a process.
+ * behind the same address, as behind a NAT, are never affected. One counter serves all protocols and routes of a process.
  */
 export class WrongKeys {
   readonly #log: WrongKeyLog;

@@ -141,7 +141,7 @@ describe("the transport over fetch", () => {
     expect(error).to.include({ code: Code.Unknown, cause });
   });
 
-  it("sends no stream of messages.", async () => {
+  it("cannot send a stream of messages.", async () => {
     const client = createClient(EnforcementService, createFetchTransport({ baseUrl: BASE_URL, fetch: undefined }));
     const requests = async function* () {
       yield { intercept: { agentId: "agt_1" } };

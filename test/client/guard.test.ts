@@ -174,7 +174,7 @@ describe("guard", () => {
     const probe = createProbe(controlPlane, { agentId, actionType: "pay" });
     const outcome = rejection(probe.call(order));
     order.amount = 1_000_000;
-    expect((await outcome).message).to.contain("changed while it was decided");
+    expect((await outcome).message).to.contain("changed during the decision");
     expect(probe.runs).to.deep.equal([]);
   });
 

@@ -4,26 +4,26 @@ import { argumentsFrom, type GuardedTool, inputFrom, ToolGuard, type ToolGuardOp
 
 export type { ToolGuardOptions } from "./tool-guard.ts";
 
-/** A tool call that the SDK asks about. */
+/** A tool call for which the SDK asks for approval. */
 interface Approvable {
   readonly toolCall: { readonly toolCallId: string; readonly toolName: string; readonly input: unknown };
 }
 
-/** Tools for the Vercel AI SDK, each call of which the control plane decides. */
+/** Tools for the Vercel AI SDK whose calls the control plane decides. */
 export interface GuardedToolSet<Tools extends ToolSet> {
   /** The same tools, for `generateText`, `streamText` and agents. */
   readonly tools: Tools;
   /**
-   * The SDK's own tool approval, for its option `toolApproval`: a call is decided before the SDK runs it, and an escalation is the
-   * approval that it waits for. A block or a rejection is told to the model as `denied`, with the reason. Without it, the call is
-   * decided when the tool runs. Either way it is one decision.
+   * Function for the SDK's option `toolApproval`: a call is decided before the SDK runs it, and an escalation is the approval for
+   * which the SDK waits. The model is told of a block or a rejection as `denied`, with the reason. Without this function, the
+   * call is decided when the tool runs. Either way there is one decision.
    */
   readonly toolApproval: (call: Approvable) => Promise<ToolApprovalStatus>;
 }
 
 type Execute = (input: unknown, options: { toolCallId: string; abortSignal?: AbortSignal }) => unknown;
 
-/** Guards the tools of the Vercel AI SDK (`ai` 7). Tools without `execute`, which the client runs, stay as they are. */
+/** Guards the tools of the Vercel AI SDK (`ai` 7). Tools without `execute`, which the client runs, are unchanged. */
 export function guardTools<Tools extends ToolSet>(tools: Tools, options: ToolGuardOptions): GuardedToolSet<Tools> {
   const guard = new ToolGuard(options);
   // The approval of a call and its execution are one request.

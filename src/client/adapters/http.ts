@@ -4,12 +4,12 @@ import { type ToolArguments, ToolGuard, type ToolGuardOptions } from "./tool-gua
 
 export type { ToolGuardOptions } from "./tool-guard.ts";
 
-/** How the requests to a route become actions. `Request` is the framework's. */
+/** Options that turn the requests to a route into actions. `Request` is the framework's type. */
 export interface RouteGuardOptions<Request>
   extends Omit<ToolGuardOptions, "agentId" | "actionType" | "whenRefused" | "registerWith" | "acceptEdits"> {
-  /** The agent that calls: one, or the request's. */
+  /** The calling agent, for all requests or by request. */
   readonly agentId: string | ((request: Request) => string | Promise<string>);
-  /** The tool, and action type, that the route is: `payments.send`. */
+  /** Tool and action type of the route, such as `payments.send`. */
   readonly tool: string;
   /** Returns the arguments that rules evaluate, as JSON. Default: the parsed body, if it is an object. */
   readonly toArguments?: ((request: Request) => ToolArguments) | undefined;
@@ -20,13 +20,15 @@ interface Closable {
   once(event: "close", listener: () => void): unknown;
 }
 
-/** The answer to a request that may not pass. */
+/** Response to a refused request. */
 interface Refusal {
   readonly status: 403 | 503;
   readonly body: { readonly ok: false; readonly error: object };
 }
 
-/** Middleware for Express: decides a request before the handlers behind it run, and answers 403 with the reasons if it may not pass. */
+/**
+ * Middleware for Express: decides a request before later handlers run, and answers a refused request with 403 and the reasons.
+ */
 export function expressGuard<Request extends { readonly body?: unknown }>(options: RouteGuardOptions<Request>) {
   return (
     request: NoInfer<Request>,
@@ -40,7 +42,10 @@ export function expressGuard<Request extends { readonly body?: unknown }>(option
   };
 }
 
-/** A `preHandler` hook for Fastify: decides a request before its handler runs, and answers 403 with the reasons if it may not pass. */
+/**
+ * A `preHandler` hook for Fastify: decides a request before its handler runs, and answers a refused request with 403 and the
+ * reasons.
+ */
 export function fastifyGuard<Request extends { readonly body?: unknown }>(options: RouteGuardOptions<Request>) {
   return async (
     request: NoInfer<Request>,
@@ -52,7 +57,10 @@ export function fastifyGuard<Request extends { readonly body?: unknown }>(option
   };
 }
 
-/** Decides a request. Resolves with the answer if it may not pass. Rejects with a fault of the options, and when the caller leaves. */
+/**
+ * Decides a request. Resolves with the response if it is refused. Rejects with a fault of the options, and when the caller
+ * disconnects.
+ */
 async function decide<Request extends { readonly body?: unknown }>(
   { agentId, tool, toArguments = bodyOf, ...options }: RouteGuardOptions<Request>,
   request: Request,
@@ -60,7 +68,8 @@ async function decide<Request extends { readonly body?: unknown }>(
 ): Promise<Refusal | undefined> {
   const leaving = new AbortController();
   response.once("close", () => {
-    if (response.writableFinished !== true) leaving.abort(new Error("the caller left before its request was decided"));
+    if (response.writableFinished !== true)
+      leaving.abort(new Error("the caller disconnected before its request was decided"));
   });
   const agent = typeof agentId === "function" ? await agentId(request) : agentId;
   const guard = new ToolGuard({ ...options, agentId: agent, abortWhenRevoked: false });

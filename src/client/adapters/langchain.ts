@@ -16,7 +16,7 @@ export function guardTools<Tool extends StructuredTool>(tools: readonly Tool[], 
   return tools.map((tool) => {
     const run = (tool as unknown as { _call: Call })._call.bind(tool);
     const { name, description, responseFormat } = tool;
-    // The input has been checked against the tool's schema by now, and callbacks see the guarded call.
+    // By now the input is checked against the tool's schema, and callbacks see the guarded call.
     const call: Call = (input, runManager, config) =>
       guard.call(
         { name, description, inputSchema: () => toJsonSchema(tool.schema as Parameters<typeof toJsonSchema>[0]) },
@@ -29,7 +29,7 @@ export function guardTools<Tool extends StructuredTool>(tools: readonly Tool[], 
   });
 }
 
-/** Resolves with the result of a tool: what a generator returns in the end. */
+/** Resolves with the result of a tool, which may be the return value of a generator. */
 async function settled(result: unknown): Promise<unknown> {
   const isStream = typeof result === "object" && result !== null && Symbol.asyncIterator in result;
   if (!isStream) return await result;

@@ -2,14 +2,14 @@ import { argumentsFrom, type GuardedTool, ToolGuard, type ToolGuardOptions } fro
 
 export type { ToolGuardOptions } from "./tool-guard.ts";
 
-/** A tool as an MCP server lists it. */
+/** A tool in an MCP server's list. */
 interface ListedTool {
   readonly name: string;
   readonly description?: string | undefined;
   readonly inputSchema: unknown;
 }
 
-/** The part of an MCP client that is guarded: of `@modelcontextprotocol/client` and of `/sdk`. */
+/** The guarded part of an MCP client, of `@modelcontextprotocol/client` and of `/sdk`. */
 interface McpClient {
   callTool(params: { name: string; arguments?: Record<string, unknown> }, ...rest: never[]): Promise<unknown>;
   listTools(
@@ -19,13 +19,13 @@ interface McpClient {
 
 /** Options of a guarded MCP client. */
 export interface McpGuardOptions extends ToolGuardOptions {
-  /** Name of the server: its tool `read` is the tool and action type `files.read`, as at the MCP gateway. */
+  /** Name of the server. With `files`, its tool `read` becomes the tool and action type `files.read`, as at the MCP gateway. */
   readonly server: string;
 }
 
 /**
- * Guards the tool calls of an MCP client. A refused call has a result with `isError`, as a tool's own error. Everything else of
- * the client is as it was. Where the server can be reached through the MCP gateway instead, no code is needed at all.
+ * Guards the tool calls of an MCP client. A refused call has a result with `isError`, like a tool's own error. The rest of the
+ * client is unchanged. If the server can be reached through the MCP gateway instead, no code is needed.
  */
 export function guardClient<Client extends McpClient>(client: Client, { server, ...options }: McpGuardOptions): Client {
   const metadata = { ...options.metadata, mcp_server: server };
@@ -38,7 +38,7 @@ export function guardClient<Client extends McpClient>(client: Client, { server, 
     }
     return page;
   };
-  /** The schema of a tool that was not listed yet is read first, if it is to be registered. */
+  /** Returns a tool. If its schema is to be registered and is not known yet, lists the tools first. */
   const toolOf = async (name: string): Promise<GuardedTool> => {
     for (let cursor: string | undefined; options.registerWith !== undefined && !listed.has(name); ) {
       ({ nextCursor: cursor } = await list(...((cursor === undefined ? [] : [{ cursor }]) as never[])));

@@ -4,8 +4,8 @@ import { argumentsFrom, ToolGuard, type ToolGuardOptions } from "./tool-guard.ts
 export type { ToolGuardOptions } from "./tool-guard.ts";
 
 /**
- * Guards function tools of the OpenAI Agents SDK (`@openai/agents`). A call that needs a person waits for one; its run is not
- * interrupted, and a tool's own `needsApproval` still holds.
+ * Guards function tools of the OpenAI Agents SDK (`@openai/agents`). A call that escalates waits for a person without
+ * interrupting its run. A tool's own `needsApproval` still applies.
  */
 export function guardTools<Context>(
   tools: readonly FunctionTool<Context>[],
@@ -29,7 +29,7 @@ export function guardTools<Context>(
   });
 }
 
-/** Parses a model's arguments. Text that is no JSON stays text, which the tool itself refuses. */
+/** Parses a model's arguments. Text that is not JSON stays text, which the tool itself refuses. */
 function parsed(input: string): unknown {
   try {
     return JSON.parse(input === "" ? "{}" : input);

@@ -7,15 +7,15 @@ import type { GuardCallOptions, GuardOptions } from "../guard-options.ts";
 /** Arguments of a tool call. */
 export type ToolArguments = Readonly<Record<string, unknown>>;
 
-/** A tool, as its framework describes it. */
+/** Description of a tool by its framework. */
 export interface GuardedTool {
   readonly name: string;
   readonly description?: string | undefined;
-  /** JSON Schema of the arguments; undefined if the framework has none, and then nothing is registered. */
+  /** Returns the JSON Schema of the arguments. If it is undefined, nothing is registered. */
   readonly inputSchema: () => unknown;
 }
 
-/** Options of every adapter: how the tools of one agent are guarded. */
+/** Options of every adapter, for the tools of one agent. */
 export interface ToolGuardOptions
   extends Pick<
     GuardOptions<[ToolArguments]>,
@@ -30,11 +30,11 @@ export interface ToolGuardOptions
   readonly registerWith?: ControlPlane | undefined;
   /** Action type of a call. Default: the tool's name. */
   readonly actionType?: ((tool: string) => string) | undefined;
-  /** Runs a tool with other arguments where a person approved those in place of its own. Default false. */
+  /** True runs a tool with the arguments that a person approved instead of its own. Default false. */
   readonly acceptEdits?: boolean | undefined;
   /**
-   * `result` (default): the model reads why its call did not run, as the tool's result. `throw`: the call rejects with the
-   * `AgentBlockedError`. An `AgentStoppedError` is thrown in any case.
+   * Behaviour for a refused call. `result` (default): the tool's result tells the model why its call did not run. `throw`: the
+   * call rejects with the `AgentBlockedError`. An `AgentStoppedError` is always thrown.
    */
   readonly whenRefused?: "result" | "throw" | undefined;
 }
@@ -42,7 +42,7 @@ export interface ToolGuardOptions
 /** Runs a tool, once, if the control plane allows it. */
 export type RunTool<Result> = (args: ToolArguments, signal: AbortSignal) => Result | Promise<Result>;
 
-/** Guards the calls of an agent's tools. One per set of tools: it remembers what it has registered. */
+/** Guards the calls of a set of tools. It remembers which tools it has registered. */
 export class ToolGuard {
   readonly #options: ToolGuardOptions;
   readonly #registered = new Map<string, Promise<unknown>>();
@@ -55,7 +55,7 @@ export class ToolGuard {
     return this.#options.actionType?.(tool) ?? tool;
   }
 
-  /** Registers a tool's schema once; a failure is tried again with the next call. Rejects with what the control plane says. */
+  /** Registers a tool's schema once; after a failure the next call tries again. Rejects with the control plane's error. */
   async register({ name, description, inputSchema }: GuardedTool): Promise<void> {
     const { registerWith } = this.#options;
     if (registerWith === undefined) return;
@@ -76,9 +76,9 @@ export class ToolGuard {
   }
 
   /**
-   * Decides a call of a tool, waits for a person where one is needed, and runs it. `refused` makes the result that the model reads of
-   * the words for it. Rejects with `AgentStoppedError`, with `ControlPlaneRequestError`, with what the tool throws, and with
-   * `AgentBlockedError` if `whenRefused` is `throw`.
+   * Decides a tool call, waits for a person if it escalates, and runs it. `refused` creates the tool's result from the text for
+   * the model. Rejects with `AgentStoppedError`, `ControlPlaneRequestError`, errors of the tool, and `AgentBlockedError` if
+   * `whenRefused` is `throw`.
    */
   async call<Result, Refused>(
     tool: GuardedTool,
@@ -110,13 +110,13 @@ export class ToolGuard {
   }
 }
 
-/** Returns a tool's input as arguments: an object as it is, anything else as `input`. */
+/** Returns a tool's input as arguments: an object unchanged, any other value as `input`. */
 export function argumentsFrom(input: unknown): ToolArguments {
   const isObject = typeof input === "object" && input !== null && !Array.isArray(input);
   return isObject ? (input as ToolArguments) : { input };
 }
 
-/** Reverses `argumentsFrom`: gives a tool whose input is no object its input back. */
+/** Reverses `argumentsFrom` for a tool whose input is not an object. */
 export function inputFrom(args: ToolArguments, input: unknown): unknown {
   return argumentsFrom(input) === input ? args : args.input;
 }

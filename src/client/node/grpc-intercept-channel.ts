@@ -32,8 +32,8 @@ export interface GrpcInterceptChannelOptions {
 }
 
 /**
- * Creates a channel that sends every action over one gRPC stream, with replies matched by `request_id`. The first call opens
- * the stream. After it broke, the first call after a pause (0.1 to 5 s, with jitter) reopens it. An open stream keeps the
+ * Creates a channel that sends every action over one gRPC stream and matches replies by `request_id`. The first call opens the
+ * stream. After the stream broke, the first call after a pause (0.1 to 5 s, with jitter) reopens it. An open stream keeps the
  * process alive until `close()`.
  */
 export function createGrpcInterceptChannel(options: GrpcInterceptChannelOptions): InterceptChannel {
@@ -57,7 +57,7 @@ class GrpcInterceptChannel implements InterceptChannel {
   readonly #backOff = createBackOff({ firstMs: 100, maxMs: 5_000 });
   #client: GrpcClient | undefined = undefined;
   #stream: InterceptStream | undefined = undefined;
-  /** No stream is opened before this `performance.now()`. */
+  /** Earliest `performance.now()` at which a stream may be opened. */
   #opensAt = 0;
   #lastReplyAt = 0;
   #closed = false;
@@ -97,7 +97,7 @@ class GrpcInterceptChannel implements InterceptChannel {
     this.#client ??= createGrpcClient(this.#options.url);
     const stream = openStream(this.#client, this.#options.apiKey);
     stream.on("data", (reply) => this.#onReply(reply));
-    // The status says more than the error, but without a listener the error would end the process.
+    // The status says more than the error, but an error without a listener would end the process.
     stream.on("error", () => undefined);
     stream.once("status", (status) => {
       // An abandoned stream must not end its successor.
@@ -113,7 +113,7 @@ class GrpcInterceptChannel implements InterceptChannel {
     this.#pending.get(requestId)?.settle(result);
   }
 
-  /** Abandons a stream without any reply since the call was sent, so that later calls do not wait for it in vain. */
+  /** Abandons a stream if it had no reply since the call was sent, so that later calls do not wait for it in vain. */
   #onTimeout({ sentAt }: PendingCall): void {
     if (this.#lastReplyAt < sentAt) this.#breakStream(channelFault("the stream does not answer"));
   }
@@ -168,7 +168,7 @@ const SECURE = /^(https|grpcs):\/\//;
 
 const require = createRequire(import.meta.url);
 
-/** Throws an error that says what to install: the package is an optional peer, for those who use this entry. */
+/** Throws an error that says what to install, since the package is an optional peer. */
 function assertGrpcInstalled(): void {
   try {
     require.resolve("@grpc/grpc-js");
@@ -177,7 +177,7 @@ function assertGrpcInstalled(): void {
   }
 }
 
-/** Loads grpc-js on first use: clients without a gRPC address do not pay for it. */
+/** Loads grpc-js on first use, so that clients without a gRPC address do not pay for it. */
 function grpcModule(): typeof import("@grpc/grpc-js") {
   return require("@grpc/grpc-js");
 }
@@ -195,7 +195,7 @@ function createGrpcClient(url: string): GrpcClient {
   });
 }
 
-/** Opens a stream. It takes requests at once, before the connection is established. */
+/** Opens a stream. It accepts requests at once, before the connection is established. */
 function openStream(client: GrpcClient, apiKey: string): InterceptStream {
   const metadata = new (grpcModule().Metadata)();
   metadata.set("x-api-key", apiKey);
@@ -204,10 +204,10 @@ function openStream(client: GrpcClient, apiKey: string): InterceptStream {
   return client.makeBidiStreamRequest(PATH, encode, decode, metadata);
 }
 
-/** Refusals of the caller. After any other end of a stream its calls are sent again. */
+/** Codes that refuse the caller. After any other end of a stream its calls are sent again. */
 const REFUSALS: ReadonlySet<RequestErrorCode> = new Set(["UNAUTHENTICATED", "PERMISSION_DENIED"]);
 
-/** Converts the end of a stream to the error of the calls on it: the refusal of the caller, or UNAVAILABLE. */
+/** Converts the end of a stream to the error of its calls: the refusal of the caller, or UNAVAILABLE. */
 function streamFaultFrom(status: StatusObject): ControlPlaneRequestError {
   const fault = requestErrorFrom(connectErrorFrom(status));
   if (REFUSALS.has(fault.code)) return fault;

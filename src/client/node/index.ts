@@ -6,13 +6,13 @@ export { createGrpcInterceptChannel, type GrpcInterceptChannelOptions } from "./
 
 /** Addresses of a control plane and the key to use, in Node. */
 export interface NodeControlPlaneOptions extends Omit<ControlPlaneOptions, "interceptChannel"> {
-  /** Address of the gRPC port, `host:port` or a URL. Undefined: every intercept is a call of its own to `baseUrl`. */
+  /** Address of the gRPC port, `host:port` or a URL. Undefined means that every intercept is a separate call to `baseUrl`. */
   readonly grpcUrl?: string | undefined;
 }
 
 /**
- * Creates the client library for Node: with `grpcUrl`, intercepts share one gRPC stream, and go to `baseUrl` while it is
- * broken. MUST be closed then, or the open stream keeps the process alive.
+ * Creates a client for Node. With `grpcUrl`, intercepts share one gRPC stream, and go to `baseUrl` while the stream is broken.
+ * Such a client MUST be closed, or the open stream keeps the process alive.
  */
 export function createNodeControlPlane({ grpcUrl, ...options }: NodeControlPlaneOptions): ControlPlane {
   if (grpcUrl === undefined) return createControlPlane(options);

@@ -1,7 +1,7 @@
 """Builds the wheel of the Python package into `dist/python`, without a network: `npm run build:python`.
 
 Needs protoc with its plugin for gRPC, and protobuf, setuptools and wheel for the Python that runs this. Everything is staged in a
-folder of its own, so that the sources stay as they are.
+separate folder, so that the sources do not change.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from write_blocking import write_blocking
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[2]
 PACKAGE = "agent_control_plane"
-#: Folder in the package of the modules that protoc generates.
+#: Folder in the package for the modules that protoc generates.
 MODULES = f"{PACKAGE}/proto"
 SHIPPED = ["README.md", "pyproject.toml", PACKAGE]
-#: The protos of errors: the official ones are in packages of others, and one process holds each name once.
+#: Protos of errors, under other names: other packages contain the official ones, and a process can hold each name only once.
 ERRORS = {"google/rpc/status.proto": "rpc_status.proto", "google/rpc/error_details.proto": "rpc_error_details.proto"}
 ERRORS_PACKAGE = "agentcontrol.rpc"
 
@@ -43,19 +43,19 @@ def read_descriptors(protos: Path, scratch: Path) -> FileDescriptorSet:
 
 
 def module_file(name: str) -> str:
-    """Returns the name under which a proto is compiled: its path is the module's."""
+    """Returns the name under which a proto is compiled, whose path becomes the module's."""
     return f"{MODULES}/{ERRORS.get(name, name.rsplit('/', 1)[-1])}"
 
 
 def adapt(file: FileDescriptorProto) -> FileDescriptorProto:
     """Returns a descriptor whose module is in the package, without options that other packages define.
 
-    A message then has one definition in a process, whatever else is installed: this package brings neither `buf.validate` nor
-    `google.api` nor `google.rpc`, which googleapis-common-protos and protovalidate have.
+    A message then has one definition in a process, whatever else is installed: this package does not contain `buf.validate`,
+    `google.api` and `google.rpc`, which googleapis-common-protos and protovalidate contain.
     """
     adapted = FileDescriptorProto()
     adapted.CopyFrom(file)
-    # The options of others are extensions that nobody registered here.
+    # Options from other packages are extensions that are not registered here.
     adapted.DiscardUnknownFields()
     adapted.name = module_file(file.name)
     dependencies = [name for name in file.dependency if is_kept(name)]
@@ -73,7 +73,7 @@ def is_kept(name: str) -> bool:
 
 
 def rename_types(message: descriptor_pb2.DescriptorProto) -> None:
-    """Moves the references of a message from `google.rpc` to the package that it has here."""
+    """Changes the references of a message from `google.rpc` to its package here."""
     for field in message.field:
         if field.type_name.startswith(".google.rpc."):
             field.type_name = f".{ERRORS_PACKAGE}.{field.type_name.removeprefix('.google.rpc.')}"
@@ -97,7 +97,7 @@ def generate(descriptors: FileDescriptorSet, scratch: Path, output: Path) -> Non
 
 
 def stage(folder: Path) -> Path:
-    """Lays out the sources of the wheel: those written by hand, their blocking forms, and the modules of the protos."""
+    """Lays out the sources of the wheel: the handwritten ones, their blocking forms, and the modules of the protos."""
     shutil.rmtree(folder, ignore_errors=True)
     staged = folder / "package"
     staged.mkdir(parents=True)
@@ -118,7 +118,7 @@ def stage(folder: Path) -> Path:
 
 def build_wheel(staged: Path, output: Path) -> Path:
     """Builds the wheel; returns its path."""
-    # Only after `chdir` does setuptools see the staged project.
+    # setuptools sees the staged project only after `chdir`.
     os.chdir(staged)
     from setuptools import build_meta  # noqa: PLC0415
 

@@ -1,10 +1,10 @@
-"""Writes the blocking form of the client from its asyncio form, the only one that is written by hand.
+"""Generates the blocking form of the client from its handwritten asyncio form.
 
-`npm run build:python` does so for the wheel; `python3 src/client/python/write_blocking.py FOLDER` writes the modules alone.
+`npm run build:python` runs this for the wheel; `python3 src/client/python/write_blocking.py FOLDER` only writes the modules.
 
-`async` and `await` go, and names get their blocking form. Strings and comments stay as they are, so their words have to be true of
-both forms. Two marks are for the places where the forms differ: a statement that ends with `# only asyncio` is left out, and a
-comment `# only blocking: …` becomes code. A word of asyncio that is left anywhere stops the build.
+`async` and `await` are removed, and names get their blocking form. Strings and comments do not change, so their words have to be
+true for both forms. Two marks are for the places where the forms differ: a statement that ends with `# only asyncio` is left out,
+and a comment `# only blocking: …` becomes code. A remaining word of asyncio stops the build.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import tokenize
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent / "agent_control_plane"
-#: The modules written by hand, and those that are generated from them.
+#: The handwritten modules, and the modules that are generated from them.
 FORMS = {"aio.py": "client.py", **{f"_async/{path.name}": f"_sync/{path.name}" for path in PACKAGE.glob("_async/*.py")}}
-#: Names and their blocking form, beside those that lose the beginning `Async`.
+#: Names and their blocking form, besides names that lose the prefix `Async`.
 NAMES = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -33,14 +33,14 @@ _LEFT_OVER = re.compile(r"async|await|coroutine|event loop|\btasks?\b|only block
 
 
 def blocking_form(source: str) -> str:
-    """Returns the blocking form of a module. Raises a `ValueError` for a word that is true of asyncio only."""
+    """Returns the blocking form of a module. Raises a `ValueError` for a word that is true only for asyncio."""
     starts = [0, *itertools.accumulate(map(len, io.StringIO(source)))]
     text, statement, has_code, is_left_out, end = "", "", False, False, 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         gap, start, end = end, starts[token.start[0] - 1] + token.start[1], starts[token.end[0] - 1] + token.end[1]
         statement += source[gap:start] + blocking_token(token.type, source[start:end])
         if token.type == tokenize.NAME and token.string in ("async", "await"):
-            # The blanks after the word go with it.
+            # The blanks after the word are removed too.
             end += len(source[end:]) - len(source[end:].lstrip(" "))
         has_code = has_code or token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
         # Comments and empty lines before a statement stay when it is left out.

@@ -50,7 +50,7 @@ interface Discovered {
 
 /**
  * An OpenID Connect issuer. It is discovered at the first sign-in, so that the service starts without it. A failed discovery is
- * retried, * and a document that was read once is used until a newer one can be read.
+ * retried, and a document that was read once is used until a newer one can be read.
  */
 export class OidcIssuer {
   readonly #options: IssuerOptions;
@@ -83,7 +83,7 @@ export class OidcIssuer {
 
   /**
    * Exchanges the code in a response for the claims of a person. Checks the signature, issuer, audience, expiry and nonce of the
-   * ID token, * and the state and issuer of the response. Rejects with an `OidcRefusal`, which contains nothing of the response.
+   * ID token, and the state and issuer of the response. Rejects with an `OidcRefusal`, which contains nothing of the response.
    */
   async claims(answer: URLSearchParams, checks: FlowChecks): Promise<Claims> {
     const config = await this.#config();

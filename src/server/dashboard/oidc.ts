@@ -72,8 +72,8 @@ const MAX_OFFERED = 20;
 
 /**
  * Signs people in by OpenID Connect, with the authorization code flow and PKCE. `start` sends the browser to the issuer, with a
- * cookie * that only this flow's `callback` accepts. `choose` takes the choice of a person with several workspaces. After a fault
- * nobody is signed * in, and a page names the fault.
+ * cookie that only this flow's `callback` accepts. `choose` takes the choice of a person with several workspaces. After a fault
+ * nobody is signed in, and a page names the fault.
  */
 export class OidcSignIn implements HttpRoute {
   readonly prefix = PREFIX;

@@ -49,7 +49,7 @@ type ValueReader = (json: unknown, path: PathStep[], key: PathStep) => unknown;
 /**
  * Compiles readers of JSON requests, one per message type. Readers refuse unknown fields and values of a wrong type with a
  * `ControlPlaneError` that names the field. They pass free JSON (`google.protobuf.Struct`, `Value` and `ListValue`) unchanged:
- * the * pipeline checks it for every protocol. Compiling throws an `Error` for an unsupported field.
+ * the pipeline checks it for every protocol. Compiling throws an `Error` for an unsupported field.
  */
 export class JsonReaders {
   readonly #objects = new Map<DescMessage, ValueReader>();

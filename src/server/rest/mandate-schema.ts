@@ -6,7 +6,7 @@ const SCHEMA_MEMBER = { $schema: { type: "string" } };
 
 /**
  * Returns the JSON Schema (2020-12) of a file of mandates for editors: one mandate, a list of mandates, or an object with a list
- * * `mandates`. The compiler checks more than a schema can express.
+ * `mandates`. The compiler checks more than a schema can express.
  */
 export function mandateFileSchema(): JsonSchema {
   const collector = new SchemaCollector("#/$defs");

@@ -205,7 +205,7 @@ const EMPTY = Buffer.alloc(0);
 
 /**
  * Reads a whole JSON body. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds `maxBytes`, any error of
- * `hold`, * UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client disconnects.
+ * `hold`, UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client disconnects.
  */
 export async function readJsonBody(
   request: IncomingMessage,
@@ -275,7 +275,7 @@ export function isOutputOnly(field: DescField): boolean {
 
 /**
  * Returns the output-only fields of the resource that a PUT or PATCH changes. The body may hold these fields (AIP-203), so that a
- * client * can send back what it read; they are ignored.
+ * client can send back what it read; they are ignored.
  */
 export function outputOnlyFields({ httpMethod, method }: Pick<Route, "httpMethod" | "method">): DescField[] {
   if (httpMethod !== "PUT" && httpMethod !== "PATCH") return [];

@@ -56,7 +56,7 @@ export function openStream(response: ServerResponse, format: StreamFormat): void
 
 /**
  * Writes a stream until it ends, fails or the client disconnects, with back-pressure. Rejects with a failure before the response
- * has * started.
+ * has started.
  */
 export async function sendStream({ response, call, format, messages, write }: StreamOptions): Promise<void> {
   const first = messages.next();

@@ -35,7 +35,7 @@ export interface RestTranscoder {
   readonly prefixes: readonly string[];
   /**
    * Answers a request with a known path, under any HTTP method, and resolves with true. For an unknown path it resolves with
-   * false and * leaves the request untouched. Rejects with the error to send if the response has not started.
+   * false and leaves the request untouched. Rejects with the error to send if the response has not started.
    */
   handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival): Promise<boolean>;
 }

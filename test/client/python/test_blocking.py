@@ -140,8 +140,8 @@ class Guard(unittest.TestCase):
 
     def test_does_not_run_with_arguments_that_do_not_fit_or_are_not_those_approved(self) -> None:
         for options, says in (
-            ({}, "takes no argument `speed`"),
-            ({"from_arguments": lambda edited, *args: (args, {})}, "`from_arguments` gave other arguments"),
+            ({}, "has no argument `speed`"),
+            ({"from_arguments": lambda edited, *args: (args, {})}, "`from_arguments` returned other arguments"),
         ):
             self.agent_id = register_agent()
             call = beside(lambda: self.guarded("review.pay", accept_edits=True, **options)(100))
@@ -176,9 +176,9 @@ class Guard(unittest.TestCase):
     def test_refuses_arguments_that_json_does_not_hold_exactly_before_anything_is_sent(self) -> None:
         pay = self.guarded("pay")
         for value, says in (
-            (decimal.Decimal("1.1"), "`arguments.amount` is no JSON but of the type Decimal"),
+            (decimal.Decimal("1.1"), "`arguments.amount` has the type Decimal"),
             (2**53 + 1, "beyond 2^53"),
-            (math.nan, "no JSON number"),
+            (math.nan, "not a JSON number"),
             ({1: "one"}, "the key 1"),
         ):
             with self.assertRaisesRegex((TypeError, ValueError), says.replace("^", r"\^")):
@@ -329,7 +329,7 @@ class Guard(unittest.TestCase):
             def parts() -> Any:
                 yield 1
 
-        with self.assertRaisesRegex(TypeError, "no option of single calls"):
+        with self.assertRaisesRegex(TypeError, "not an option of single calls"):
             self.guarded("pay").with_options(on_unreachable="allow")
 
     def test_shares_one_watch_of_its_agent_with_the_calls_before_and_after(self) -> None:

@@ -1,4 +1,4 @@
-"""Client of the Agent Control Plane: a function runs only if exactly this call of it is allowed."""
+"""Client of the Agent Control Plane: a guarded function runs only if exactly this call is allowed."""
 
 from ._faults import request_error_from
 from ._options import DEFAULT_TIMEOUT

@@ -1,4 +1,4 @@
-"""The wire of the asyncio client."""
+"""Connection and calls of the asyncio client."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ Response = TypeVar("Response")
 
 
 class AsyncConnection(Channels):
-    """The connection of one client in asyncio. Another event loop gets other channels: those of the one before are of no use."""
+    """Connection of one client in asyncio. Each event loop gets channels of its own, since channels of another loop cannot be
+    used.
+    """
 
     def __init__(self, address: Address, api_key: str) -> None:
         super().__init__(grpc.aio, address, api_key)
         self._loop: Optional[asyncio.AbstractEventLoop] = None
-        #: Tasks that only this keeps from being collected.
+        #: Running tasks; a task without a reference could be garbage-collected.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def keep(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
@@ -48,7 +50,7 @@ class AsyncConnection(Channels):
         return stop
 
     def release(self, line: Line) -> None:
-        """Ends a call, and closes its channel if nobody uses that any more."""
+        """Ends a call, and closes its channel if it is no longer used."""
         unused = self.end(line)
         if unused is not None:
             self.keep(unused.close())
@@ -76,7 +78,7 @@ class AsyncConnection(Channels):
 
 
 class AsyncWire:
-    """A wire of asyncio. A caller gives up by cancelling its task."""
+    """Calls over an asyncio connection. A caller cancels a call by cancelling its task."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -107,7 +109,7 @@ class AsyncWire:
         await asyncio.sleep(seconds)
 
     async def finish(self, call: AsyncWork[T], late: Callable[[AsyncWire, T], Coroutine[Any, Any, None]]) -> T:
-        """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
+        """Makes a call. If the caller cancels it meanwhile, a result that comes in time is passed to `late`."""
         sent: asyncio.Task[T] = asyncio.ensure_future(call(self))
         try:
             return await asyncio.shield(sent)
@@ -120,11 +122,11 @@ class AsyncWire:
             raise
 
     async def last_words(self, call: AsyncWork[None]) -> None:
-        """Makes a last call for a caller who gave up, without an error."""
+        """Makes a last call after the caller cancelled, ignoring errors."""
         try:
             await call(self)
         except Exception:
-            # The ask ends by itself when its time is up.
+            # The request for approval ends by itself when its time is up.
             return
 
     async def resolve(self, value: Any) -> Any:
@@ -132,12 +134,12 @@ class AsyncWire:
         return await value if inspect.isawaitable(value) else value
 
 
-#: Calls on a wire that it is given.
+#: A function that makes calls on the given wire.
 AsyncWork = Callable[[AsyncWire], Coroutine[Any, Any, T]]
 
 
 class AsyncStream(Generic[Response]):
-    """The messages of a stream, read by a task of its own so that waiting for one can end without breaking it."""
+    """Messages of a stream. A separate task reads them, so that a wait for a message can end without breaking the stream."""
 
     def __init__(self, connection: AsyncConnection, method: Method[Response], request: Any) -> None:
         self._connection = connection
@@ -148,7 +150,7 @@ class AsyncStream(Generic[Response]):
         self._reading = connection.keep(self._read())
 
     async def receive(self, timeout: float) -> Optional[Response]:
-        """Returns the next message; None when none came within `timeout` seconds.
+        """Returns the next message; None if no message came within `timeout` seconds.
 
         Raises `StreamEndedError` after the last message, and a `ControlPlaneRequestError` when the stream breaks.
         """

@@ -14,19 +14,19 @@ from ._watches import READY_GRACE, WatchBase
 from .errors import AgentStoppedError
 from .stop_signal import StopSignal
 
-#: Seconds that a cancelled function has to end before the call raises without it.
+#: Seconds in which a cancelled function should end, before the call raises without it.
 _STOP_GRACE = 1.0
 
 
 class AsyncAgentWatch(WatchBase):
-    """Reports at once that an agent must stop; see `AsyncClient.watch`."""
+    """Watch that reports at once when an agent must stop; see `AsyncClient.watch`."""
 
     async def wait_ready(self) -> None:
-        """Waits until the agent's status first arrived."""
+        """Waits until the agent's status has arrived."""
         await _heard(self._stream.ready)
 
     async def stopped(self) -> AgentStoppedError:
-        """Waits until the agent is deactivated or revoked; returns the error that says so."""
+        """Waits until the agent is deactivated or revoked, and returns the error about it."""
         await _heard(self.signal)
         error = self.signal.error
         assert isinstance(error, AgentStoppedError)
@@ -44,7 +44,7 @@ async def _heard(signal: StopSignal) -> None:
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
-    """Awaits work for some time. Not `wait_for`, which can swallow the cancellation of its caller."""
+    """Awaits work for some time. Does not use `wait_for`, which can swallow the cancellation of its caller."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait([task], timeout=seconds)
@@ -69,7 +69,7 @@ async def run(
     settings: GuardSettings,
     permitted: Arguments,
 ) -> Any:
-    """Runs a function that is allowed. Cancels it and raises the `AgentStoppedError` if its agent must stop."""
+    """Runs an allowed function. If its agent must stop, cancels it and raises the `AgentStoppedError`."""
     args, kwargs = permitted
     stopped = StopSignal()
     if settings.stop_argument is not None:
@@ -94,7 +94,7 @@ async def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Map
 
 
 async def _run_until(stopped: StopSignal, running: asyncio.Task[Any]) -> Any:
-    """Awaits a function to its end, or cancels it and raises the signal's error."""
+    """Awaits the end of a function, or cancels it and raises the signal's error."""
     hearing = asyncio.ensure_future(_heard(stopped))
     try:
         while not running.done() and not stopped.is_set():
@@ -107,7 +107,7 @@ async def _run_until(stopped: StopSignal, running: asyncio.Task[Any]) -> Any:
             return running.result()
         if running.cancel():
             await asyncio.wait([running], timeout=_STOP_GRACE)
-        # An error that the function raises about its end is not reported as lost.
+        # Marks an error of the cancelled function as retrieved, so that asyncio does not report it.
         running.add_done_callback(lambda task: task.cancelled() or task.exception())
         raise stopped.error
     finally:

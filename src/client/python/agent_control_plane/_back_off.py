@@ -6,7 +6,7 @@ import random
 
 
 class BackOff:
-    """Exponential back-off with jitter, which keeps many callers from returning at the same moment. In seconds."""
+    """Exponential back-off in seconds, with jitter so that many callers do not retry at the same moment."""
 
     def __init__(self, first: float, maximum: float) -> None:
         self._first = first

@@ -1,4 +1,4 @@
-"""The wire of the blocking client: its threads, and the ways in which a call is given up."""
+"""Connection and calls of the blocking client: its threads, and how calls are cancelled."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .stop_signal import StopSignal
 T = TypeVar("T")
 Response = TypeVar("Response")
 
-#: Seconds between two looks for an interrupt.
+#: Seconds between two checks for an interrupt.
 _STEP = 0.2
 
 
 class Connection(Channels):
-    """The connection of one blocking client."""
+    """Connection of one blocking client."""
 
     def __init__(self, address: Address, api_key: str) -> None:
         super().__init__(grpc, address, api_key)
 
     def release(self, line: Line) -> None:
-        """Ends a call, and closes its channel if nobody uses that any more."""
+        """Ends a call, and closes its channel if it is no longer used."""
         unused = self.end(line)
         if unused is not None:
             unused.close()
@@ -62,14 +62,16 @@ class Connection(Channels):
 
 
 class Wire:
-    """A wire whose operations block. They end with the signal's error when it is set."""
+    """Blocking calls over a connection. They end with the signal's error when the signal is set."""
 
     def __init__(self, connection: Connection, cancel: Optional[StopSignal] = None) -> None:
         self._connection = connection
         self._cancel = cancel
 
     def unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
-        """Makes one call. Raises a `ControlPlaneRequestError`, or the signal's error. An interrupted call ends by its deadline."""
+        """Makes one call. Raises a `ControlPlaneRequestError`, or the signal's error. An interrupted call goes on until its
+        deadline.
+        """
         return _uninterrupted(lambda: self._unary(method, request, timeout))
 
     def _unary(self, method: Method[Response], request: Any, timeout: float) -> Response:
@@ -107,10 +109,10 @@ class Wire:
         self._raise_if_cancelled()
 
     def finish(self, call: Work[T], late: Callable[[Wire, T], None]) -> T:
-        """Makes a call. When the caller gives up meanwhile, a result that comes in time is passed to `late`."""
+        """Makes a call. If the caller cancels it meanwhile, a result that comes in time is passed to `late`."""
         self._raise_if_cancelled()
         free = Wire(self._connection)
-        # Only the main thread is interrupted, and only a signal gives a call of another one up.
+        # Only the main thread can be interrupted; in other threads only a signal cancels a call.
         if self._cancel is None and threading.current_thread() is not threading.main_thread():
             return call(free)
         sent = _begin_beside(lambda: call(free))
@@ -129,11 +131,11 @@ class Wire:
             unsubscribe()
 
     def last_words(self, call: Work[None]) -> None:
-        """Makes a last call for a caller who gave up, without an error."""
+        """Makes a last call after the caller cancelled, ignoring errors."""
         try:
             call(Wire(self._connection))
         except Exception:
-            # The ask ends by itself when its time is up.
+            # The request for approval ends by itself when its time is up.
             return
 
     def resolve(self, value: Any) -> Any:
@@ -141,7 +143,7 @@ class Wire:
         if inspect.iscoroutine(value):
             value.close()
         if inspect.isawaitable(value):
-            raise TypeError("the blocking client awaits nothing; use AsyncClient for asyncio")
+            raise TypeError("the blocking client cannot await; use AsyncClient for asyncio")
         return value
 
     def _on_cancel(self, callback: Callable[[], Any]) -> Callable[[], None]:
@@ -152,21 +154,21 @@ class Wire:
             self._cancel.raise_if_set()
 
 
-#: Calls on a wire that it is given.
+#: A function that makes calls on the given wire.
 Work = Callable[[Wire], T]
 
 
 def _uninterrupted(work: Callable[[], T]) -> T:
-    """Runs work beside the main thread: an interrupt of grpc in there can leave a lock held, on which every later call waits.
+    """Runs work outside of the main thread, where an interrupt of grpc could leave a lock held that blocks every later call.
 
-    A caller who is interrupted leaves, and the work goes on.
+    When the caller is interrupted, the work goes on.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
     try:
         done = _begin_beside(work)
     except RuntimeError:
-        # A program that ends starts no threads.
+        # A program that is ending cannot start threads.
         return work()
     over = threading.Event()
     done.add_done_callback(lambda _: over.set())
@@ -175,14 +177,14 @@ def _uninterrupted(work: Callable[[], T]) -> T:
 
 
 def _begin_beside(work: Callable[[], T]) -> Future[T]:
-    """Runs work in a thread of its own. Raises a `RuntimeError` when no thread can start."""
+    """Runs work in a separate thread. Raises a `RuntimeError` if no thread can start."""
     done: Future[T] = Future()
     threading.Thread(target=_settle, args=(done, work), daemon=True, name="agent-control-plane-call").start()
     return done
 
 
 def _wait(event: threading.Event) -> None:
-    """Waits in short steps, since Windows ends no wait for an interrupt."""
+    """Waits in short steps, since on Windows an interrupt does not end a wait."""
     while not event.wait(_STEP):
         pass
 
@@ -197,12 +199,12 @@ def _settle(future: Future[T], work: Callable[[], T]) -> None:
 class _Mark(enum.Enum):
     #: The server ended the stream.
     END = enum.auto()
-    #: The receiver is to look whether its caller gave up.
+    #: The receiver has to check whether its caller cancelled.
     WAKE = enum.auto()
 
 
 class Stream(Generic[Response]):
-    """The messages of a stream, read by a thread of its own so that waiting for one can end."""
+    """Messages of a stream. A separate thread reads them, so that a wait for a message can end."""
 
     def __init__(
         self, connection: Connection, method: Method[Response], request: Any, cancel: Optional[StopSignal]
@@ -218,7 +220,7 @@ class Stream(Generic[Response]):
         threading.Thread(target=self._read, args=reading, daemon=True, name="agent-control-plane-stream").start()
 
     def receive(self, timeout: float) -> Optional[Response]:
-        """Returns the next message; None when none came within `timeout` seconds.
+        """Returns the next message; None if no message came within `timeout` seconds.
 
         Raises `StreamEndedError` after the last message, and a `ControlPlaneRequestError` when the stream breaks.
         """

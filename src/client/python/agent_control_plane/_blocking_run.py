@@ -1,4 +1,4 @@
-"""Runs guarded functions in the caller's thread, and tells them when to stop."""
+"""Runs guarded functions in the caller's thread, and signals them when to stop."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .stop_signal import StopSignal
 
 
 class AgentWatch(WatchBase):
-    """Reports at once that an agent must stop; see `Client.watch`."""
+    """Watch that reports at once when an agent must stop; see `Client.watch`."""
 
     def wait_ready(self, timeout: Optional[float] = None) -> bool:
-        """Blocks until the agent's status first arrived, or `timeout` seconds have passed; returns whether it has."""
+        """Blocks until the agent's status has arrived or `timeout` seconds have passed. Returns True if the status has arrived."""
         return self._stream.ready.wait(timeout)
 
 
 def check_function(function: Callable[..., Any]) -> None:
     """Raises a `TypeError` for a function that cannot be guarded."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError("the blocking client guards no coroutine function; use AsyncClient")
+        raise TypeError("the blocking client cannot guard a coroutine function; use AsyncClient")
     if inspect.isgeneratorfunction(function):
         raise TypeError("a generator function does its work after the call; guard a function that does it in the call")
 
@@ -36,7 +36,7 @@ def run(
     settings: GuardSettings,
     permitted: Arguments,
 ) -> Any:
-    """Runs a function that is allowed. Raises the `AgentStoppedError` in place of its result if its agent had to stop."""
+    """Runs an allowed function. If its agent had to stop, raises the `AgentStoppedError` instead of returning the result."""
     args, kwargs = permitted
     stop, stopped = StopSignal(), StopSignal()
     if settings.stop_argument is not None:

@@ -1,4 +1,4 @@
-"""What connections of both clients have in common."""
+"""Common parts of the connections of both clients."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class Line:
-    """A channel with what is known of it.
+    """A channel with its state.
 
-    INVARIANT: a retired channel closes when its last call has ended, so that replacing it breaks nobody's call.
+    INVARIANT: a retired channel closes when its last call has ended, so that replacing it breaks no call.
     """
 
     def __init__(self, channel: Any) -> None:
         self.channel = channel
         self.in_flight = 0
         self.is_retired = False
-        #: When something last came, on the monotonic clock; 0 before anything did.
+        #: Time of the last received data, on the monotonic clock; 0 before the first.
         self.heard_at = 0.0
 
 
@@ -37,7 +37,7 @@ class Channels:
         self._metadata = (("x-api-key", api_key),)
         self._lock = threading.Lock()
         self._line: Optional[Line] = None
-        #: The channel of generated stubs, which is never replaced under them.
+        #: The channel of generated stubs, which is never replaced.
         self._stubs: Any = None
 
     def keyed_channel(self) -> KeyedChannel:
@@ -47,30 +47,30 @@ class Channels:
             return KeyedChannel(self._stubs, self._metadata)
 
     def begin_unary(self, method: Method[Any]) -> tuple[Line, Any]:
-        """Returns a method with one response, to be called on a line. MUST be ended."""
+        """Begins a call with one response: returns its line and the callable. The call MUST be ended."""
         line = self._begin()
         return line, _KeyedMethod(line.channel.unary_unary(*_codec(method)), self._metadata)
 
     def begin_stream(self, method: Method[Any]) -> tuple[Line, Any]:
-        """Returns a method that streams responses, to be called on a line. MUST be ended."""
+        """Begins a call that streams responses: returns its line and the callable. The call MUST be ended."""
         line = self._begin()
         return line, _KeyedMethod(line.channel.unary_stream(*_codec(method)), self._metadata)
 
     def end(self, line: Line) -> Any:
-        """Ends a call. Returns the channel to close if the call was the last of a retired one."""
+        """Ends a call. Returns the channel to close if this was the last call of a retired channel."""
         with self._lock:
             line.in_flight -= 1
             return line.channel if line.is_retired and line.in_flight == 0 else None
 
     def retire_if_silent(self, line: Line, sent_at: float) -> None:
-        """Replaces a channel on which nothing came since a call was sent: its connection may be dead."""
+        """Replaces a channel that received nothing since a call was sent, because its connection may be dead."""
         with self._lock:
             if line.heard_at < sent_at:
                 line.is_retired = True
                 self._line = None if self._line is line else self._line
 
     def take(self) -> list[Any]:
-        """Returns the channels, to be closed or forgotten. The next call opens another."""
+        """Takes out the channels, to be closed or forgotten. The next call opens another."""
         with self._lock:
             channels = [self._stubs, self._line and self._line.channel]
             self._line = self._stubs = None

@@ -12,10 +12,10 @@ from .proto import rpc_error_details_pb2 as error_details
 from .proto import rpc_status_pb2
 
 _DETAILS_KEY = "grpc-status-details-bin"
-#: gRPC reports every failed connection as UNAVAILABLE, and only its text tells why.
+#: gRPC reports every failed connection as UNAVAILABLE; only the text gives the cause.
 _CONNECTION_FAILED = re.compile(r"failed to connect to all addresses|connections to all backends failing", re.IGNORECASE)
-#: Faults of the network. Any other reason for a failed connection counts as a wrong address, so that a fault that is not known here
-#: never lets a function run unchecked: TLS with a server without it, a certificate that does not hold, another protocol.
+#: Faults of the network. Any other cause of a failed connection counts as a wrong address, such as TLS to a server without TLS,
+#: an invalid certificate, or another protocol. So an unknown fault never lets a function run unchecked.
 _NETWORK_FAULT = re.compile(
     r"failed to connect to remote host|socket closed|recvmsg|sendmsg|connection (refused|reset|closed|timed out)|no route to host"
     r"|network is unreachable|broken pipe|time-?out|timed out|shutdown|endpoint closing|goaway|\(HTTP status 50[234]\)",
@@ -24,12 +24,12 @@ _NETWORK_FAULT = re.compile(
 #: Faults of an open connection that show another protocol.
 _OTHER_PROTOCOL = re.compile(r"http1\.x server|failed parsing HTTP/2", re.IGNORECASE)
 _TOO_MANY_REQUESTS = "http2 header with status: 429"
-#: Code of a fault that nothing but another configuration mends.
+#: Code of a fault that only another configuration fixes.
 _CONFIGURATION_CODE = "FAILED_PRECONDITION"
 
 
 def request_error_from(error: Any) -> ControlPlaneRequestError:
-    """Converts the error of a gRPC call, with the reason, the metadata and the violations that the control plane gave."""
+    """Converts the error of a gRPC call, with the control plane's reason, metadata and violations."""
     code, text = error.code().name, error.details() or ""
     status = _status_from(error.trailing_metadata())
     info = _detail(status, error_details.ErrorInfo)
@@ -78,7 +78,7 @@ def _foreign_error(code: str, text: str) -> ControlPlaneRequestError:
 
 
 def is_unreachable(error: ControlPlaneRequestError) -> bool:
-    """Tests for a fault that means there was no response: the control plane or the connection to it is down."""
+    """Tests for a fault without a response: the control plane or the connection to it is down."""
     return error.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 

@@ -20,7 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-#: A function as it is given to `guard`.
+#: A function that is passed to `guard`.
 Function = Callable[P, R]
 AsyncFunction = Callable[P, Awaitable[R]]
 
@@ -28,56 +28,57 @@ AsyncFunction = Callable[P, Awaitable[R]]
 class CommonOptions(TypedDict, total=False):
     """Options of single calls and of all calls of a function."""
 
-    #: The session that the agent acts in.
+    #: The session in which the agent acts.
     session_id: Optional[str]
     #: The principal (an agent id) on whose behalf the agent acts.
     on_behalf_of: Optional[str]
     #: The grant to use.
     grant_id: Optional[str]
-    #: The intent contract that the actions fall under.
+    #: The intent contract that covers the actions.
     intent_contract_id: Optional[str]
     #: An approved escalation of the same action.
     escalation_id: Optional[str]
-    #: Idempotency key, a UUID: a repeated call with the same id and action gets the first decision. Default: a new one each.
+    #: Idempotency key, a UUID: a repeated call with the same id and action gets the first decision. Default: a new id for each
+    #: call.
     request_id: Optional[str]
-    #: Gives a call of the blocking client up: it raises the signal's error, and the function does not run.
+    #: Cancels a call of the blocking client: the call raises the signal's error, and the function does not run.
     cancel: Optional[StopSignal]
 
 
 class _AnyGuardOptions(CommonOptions, total=False):
     #: The tool that the actions call. Default: the registered tool named like the action type.
     tool: Optional[str]
-    #: Returns the arguments that rules evaluate. MUST return JSON, and the same for the same arguments: it is called again before
-    #: the function runs, and the call is blocked if the result changed in between. Default: the arguments by their names.
+    #: Returns the arguments that rules evaluate. MUST return JSON, and the same value for the same arguments: it is called again
+    #: before the function runs, and the call is blocked if the value has changed. Default: the arguments by their names.
     to_arguments: Optional[Callable[..., Mapping[str, Any]]]
     #: Describes the action, in less than 1 MiB. MUST be the same for the same arguments. Default: the arguments as JSON.
     to_content: Optional[Callable[..., str]]
-    #: Further input to the rules, beside the arguments.
+    #: Further input to the rules, besides the arguments.
     metadata: Optional[Mapping[str, Any]]
-    #: Seconds that an approver has. Default 300.
+    #: Seconds to wait for a person. Default 300.
     escalation_timeout: float
     #: Seconds between polls of the status while no stream delivers. Default 2.
     escalation_poll_interval: float
-    #: Handles a control plane that cannot be reached or does not respond. Default `block`. `allow` runs the function unchecked; it
-    #: overrides neither a decision nor an escalation that is waited for, and a wrong address or key is no such fault.
+    #: Behaviour if the control plane cannot be reached or does not respond. Default `block`. `allow` runs the function unchecked.
+    #: It does not override a decision or a wait for a person, and a wrong address or key does not count as unreachable.
     on_unreachable: Literal["block", "allow"]
-    #: Called before a function runs unchecked, with the fault. If it raises, the function does not run.
+    #: Called with the fault before a function runs unchecked. If it raises, the function does not run.
     on_unchecked: Optional[Callable[[ControlPlaneRequestError, Action], Any]]
     #: Called with every decision before it takes effect. If it raises, the function does not run.
     on_decision: Optional[Callable[[InterceptResult, Action], Any]]
-    #: Seconds that one intercept may take, retries included. Default: the client's.
+    #: Time limit of one intercept in seconds, retries included. Default: the client's.
     timeout: Optional[float]
     #: Ends a call whose function is running when the agent is deactivated or revoked, or its session is killed. Default True. In
     #: asyncio the function is cancelled; a blocking function is not interrupted, but its result is discarded.
     abort_when_revoked: bool
-    #: Name of a parameter through which the function gets a `StopSignal` to stop by. Default none.
+    #: Name of the function's parameter for a `StopSignal`, which is set when the function should stop.
     stop_argument: Optional[str]
 
 
 class _Required(TypedDict):
-    #: The agent that acts.
+    #: The acting agent.
     agent_id: str
-    #: The kind of action: `payment.send`.
+    #: Kind of action, such as `payment.send`.
     action_type: str
 
 
@@ -85,11 +86,10 @@ class GuardOptions(_Required, _AnyGuardOptions, total=False):
     """Options of a function whose escalated calls wait for a person."""
 
     wait_on_escalate: Literal[True]
-    #: True: the function runs with other arguments where a person approved those in place of its own. Default: such a call is
-    #: rejected.
+    #: True runs the function with the arguments that a person approved instead. Default: such a call is rejected.
     accept_edits: bool
-    #: Returns the positional and the keyword arguments with which the function runs instead: the reverse of `to_arguments`, called
-    #: with the edited arguments and those of the call. Default: by their names.
+    #: Returns the positional and the keyword arguments with which the function runs instead: the reverse of `to_arguments`,
+    #: called with the edited arguments and the arguments of the call. Default: by their names.
     from_arguments: Optional[Callable[..., Arguments]]
 
 
@@ -106,7 +106,7 @@ class Guarded(Protocol[P, R_co]):
         """Runs the function if exactly this call is allowed."""
 
     def with_options(self, **options: Unpack[CommonOptions]) -> Guarded[P, R_co]:
-        """Returns the same guarded function with other options for the calls that are made through it."""
+        """Returns the same guarded function with other options for its calls."""
 
     def __get__(self, instance: object, owner: Any = None) -> Callable[..., R_co]:
         """Binds a method to its object."""
@@ -118,7 +118,7 @@ AsyncGuarded = Guarded[P, Awaitable[R]]
 
 @dataclass(frozen=True)
 class GuardSettings:
-    """All options of a guarded function, complete."""
+    """All options of a guarded function, with defaults."""
 
     agent_id: str
     action_type: str
@@ -157,10 +157,10 @@ class GuardSettings:
             check_positive("timeout", self.timeout)
 
     def with_options(self, options: CommonOptions) -> GuardSettings:
-        """Returns the settings with those of single calls in their place. None changes nothing."""
+        """Returns the settings with the options of a single call merged in. None changes nothing."""
         allowed = CommonOptions.__annotations__
         unknown = [name for name in options if name not in allowed]
         if unknown:
-            raise TypeError(f"`{unknown[0]}` is no option of single calls, which are: {', '.join(sorted(allowed))}")
+            raise TypeError(f"`{unknown[0]}` is not an option of single calls; these are {', '.join(sorted(allowed))}")
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         return dataclasses.replace(self, **given)

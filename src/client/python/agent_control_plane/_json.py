@@ -9,16 +9,16 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 
-#: Levels that the control plane takes.
+#: Maximum levels that the control plane accepts.
 _MAX_DEPTH = 64
-#: JSON numbers are doubles for the control plane: beyond this not every integer is one.
+#: The control plane reads JSON numbers as doubles, which cannot hold every integer beyond this.
 _MAX_INTEGER = 2**53
 
 
 def copy_json(value: Any, path: str, depth: int = 0) -> Any:
-    """Copies a value that is JSON. Raises a `TypeError` or `ValueError` that names the place of anything else.
+    """Copies a JSON value. For anything else raises a `TypeError` or `ValueError` that names its place.
 
-    Nothing is rounded or converted on the way to the rules: what they see is what the function runs with.
+    Nothing is rounded or converted: the rules see exactly the values with which the function runs.
     """
     if depth > _MAX_DEPTH:
         raise ValueError(f"`{path}` is more than {_MAX_DEPTH} levels deep")
@@ -32,16 +32,16 @@ def copy_json(value: Any, path: str, depth: int = 0) -> Any:
         return {_name(key, path): copy_json(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [copy_json(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
-    raise TypeError(f"`{path}` is no JSON but of the type {type(value).__name__}; convert it in `to_arguments`")
+    raise TypeError(f"`{path}` has the type {type(value).__name__}, which is not JSON; convert it in `to_arguments`")
 
 
 def _copy_number(value: float, path: str) -> float:
     if isinstance(value, int):
         if abs(value) > _MAX_INTEGER:
-            raise ValueError(f"`{path}` is an integer beyond 2^53, which JSON numbers do not hold exactly; pass it as text")
+            raise ValueError(f"`{path}` is an integer beyond 2^53, which JSON numbers cannot hold exactly; pass it as text")
         return int(value)
     if not math.isfinite(value):
-        raise ValueError(f"`{path}` is {value}, which is no JSON number")
+        raise ValueError(f"`{path}` is {value}, which is not a JSON number")
     return float(value)
 
 
@@ -52,12 +52,12 @@ def _name(key: Any, path: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Writes a value as JSON without blanks, members in the order that they have."""
+    """Writes a value as JSON without blanks, with its members in their order."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Compares JSON values: the order of members does not count, nor does whether a number is written with a fraction."""
+    """Compares JSON values. The order of members does not count, and `1` equals `1.0`."""
     return json.dumps(_comparable(one), sort_keys=True) == json.dumps(_comparable(other), sort_keys=True)
 
 
@@ -70,14 +70,14 @@ def _comparable(value: Any) -> Any:
 
 
 def struct_from(value: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Converts a JSON object to the message that carries it."""
+    """Converts a JSON object to its message."""
     struct = struct_pb2.Struct()
     struct.update(value)
     return struct
 
 
 def json_from(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """Converts the message of a JSON object back. Numbers without a fraction become integers."""
+    """Converts a message back to its JSON object. Numbers without a fraction become integers."""
     return {name: _json_value(value) for name, value in struct.fields.items()}
 
 

@@ -14,7 +14,7 @@ from .results import Action, InterceptReason, InterceptResult
 
 
 def request_from(action: Action) -> enforcement.InterceptRequest:
-    """Converts an action; one without a `request_id` gets one."""
+    """Converts an action, and adds a `request_id` if it is missing."""
     values = {field.name: getattr(action, field.name) for field in fields(action) if field.name != "metadata"}
     request = enforcement.InterceptRequest(**{name: value for name, value in values.items() if value is not None})
     if action.request_id is None:
@@ -36,7 +36,7 @@ def result_from(response: enforcement.InterceptResponse) -> InterceptResult:
     """Converts a response. Raises a `ControlPlaneRequestError` for a decision that this version does not know."""
     decision = _DECISIONS.get(response.decision)
     if decision is None:
-        raise ControlPlaneRequestError("INTERNAL", f"the control plane gave an unknown decision `{response.decision}`")
+        raise ControlPlaneRequestError("INTERNAL", f"the control plane returned an unknown decision `{response.decision}`")
     return InterceptResult(
         decision=decision,
         trust_score=response.trust_score,
@@ -68,5 +68,5 @@ def _reason_from(reason: resources.Reason) -> InterceptReason:
 
 
 def optional(message: Any, name: str) -> Optional[Any]:
-    """Returns a field that may be unset; None if it is."""
+    """Returns a field, or None if it is unset."""
     return getattr(message, name) if message.HasField(name) else None

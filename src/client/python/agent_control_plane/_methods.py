@@ -1,4 +1,4 @@
-"""The methods of the control plane that the clients call themselves."""
+"""Methods of the control plane that the clients call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .proto import escalation_service_pb2 as escalations
 
 Response = TypeVar("Response")
 
-#: Seconds without a message, three heartbeats of the server, after which a stream counts as broken.
+#: Seconds without a message after which a stream counts as broken: three heartbeats of the server.
 SILENCE = 45.0
-#: Seconds that one call may take for a caller who gave up.
+#: Time limit in seconds of a last call after a cancellation.
 LAST_WORDS = 2.0
 
 
@@ -53,4 +53,4 @@ WATCH_AGENT = Method("/agentcontrol.v1.AgentService/WatchAgent", agents.WatchAge
 
 
 class StreamEndedError(Exception):
-    """Reports that the server ended a stream as it should."""
+    """Raised when the server has ended a stream regularly."""

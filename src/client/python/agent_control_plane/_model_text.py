@@ -1,6 +1,6 @@
-"""Sentences that tell a language model why its tool call did not run, and what it may do instead.
+"""Sentences that tell a language model why its tool call did not run and what it may do instead.
 
-They name no ids, which mean nothing to a model, and no cause that it could not act upon.
+They contain no ids, which mean nothing to a model, and no causes that a model cannot act on.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def _sentence(text: str) -> str:
 
 
 def blocked_text(action_type: str, reasons: Sequence[InterceptReason]) -> str:
-    """Tells of a block."""
+    """Text about a block."""
     why = [_sentence(reason.message) for reason in reasons]
     would_pass = dict.fromkeys(_sentence(reason.would_pass) for reason in reasons if reason.would_pass is not None)
     return " ".join([_not_carried_out(action_type, "it is not permitted."), *why, *would_pass, _UNCHANGED])
 
 
 def rejected_text(action_type: str, rejection: Optional[Rejection]) -> str:
-    """Tells of a rejection, with the person's own words."""
+    """Text about a rejection, with the person's own words."""
     if rejection is None:
         rejection = Rejection(None, None, None)
     if rejection.resolved_by == "expiry":
@@ -46,17 +46,17 @@ def rejected_text(action_type: str, rejection: Optional[Rejection]) -> str:
 
 
 def unanswered_text(action_type: str) -> str:
-    """Tells of an approval that did not come."""
+    """Text about an approval that did not come."""
     why = "it needs a person's approval, and nobody answered in time."
     return f"{_not_carried_out(action_type, why)} You may ask for it again later."
 
 
 def unchecked_text(action_type: str) -> str:
-    """Tells of a control plane that could not be asked."""
+    """Text about a control plane that could not be asked."""
     why = "it has to be checked first, and the check is not available at the moment."
     return f"{_not_carried_out(action_type, why)} You may try again later."
 
 
 def refused_text(action_type: str, message: str) -> str:
-    """Tells of a call that is refused for another reason, in the words of its error."""
+    """Text about a call that was refused for another reason, with the message of its error."""
     return _not_carried_out(action_type, _sentence(message))

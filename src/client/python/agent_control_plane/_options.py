@@ -10,10 +10,10 @@ import grpc
 
 from ._version import VERSION
 
-#: Seconds: far longer than a decision takes, short enough for an agent's run.
+#: Default time limit of an intercept in seconds: far longer than a decision takes, short enough for an agent's run.
 DEFAULT_TIMEOUT = 10.0
 
-#: Whether an address has TLS, by its scheme.
+#: Schemes of an address; True for TLS.
 _SCHEMES = {"https": True, "grpcs": True, "http": False, "grpc": False, None: False}
 _ADDRESS = re.compile(
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?/*"
@@ -27,7 +27,7 @@ _CHANNEL_OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5_000),
-    # A channel that takes the place of an unresponsive one needs a connection of its own.
+    # A channel that replaces an unresponsive one needs a connection of its own.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.primary_user_agent", f"agent-control-plane-python/{VERSION}"),
 )
@@ -35,7 +35,7 @@ _CHANNEL_OPTIONS = (
 
 @dataclass(frozen=True)
 class Address:
-    """Where the control plane is, and how it is connected to."""
+    """Address of a control plane, with its TLS credentials."""
 
     target: str
     #: None for a connection without TLS.
@@ -65,7 +65,7 @@ def address_from(url: Any, credentials: Optional[grpc.ChannelCredentials]) -> Ad
 
 
 def _without_password(url: str) -> str:
-    """Hides a password, which no message shows."""
+    """Hides the password in a URL for messages."""
     return re.sub(r"//[^/@]*@", "//…@", url)
 
 
@@ -73,8 +73,8 @@ def check_api_key(api_key: Any) -> None:
     """Raises a `ValueError` for a key that no header can carry. The message does not show it."""
     if isinstance(api_key, str) and _VISIBLE_ASCII.fullmatch(api_key):
         return
-    fault = "is missing" if api_key in (None, "") else "holds a blank or a character that no header carries"
-    raise ValueError(f"`api_key` {fault}; copy the key as it was shown when it was made")
+    fault = "is missing" if api_key in (None, "") else "holds a blank or a character that a header cannot carry"
+    raise ValueError(f"`api_key` {fault}; copy the key as it was shown when it was created")
 
 
 def check_positive(name: str, value: Any) -> None:

@@ -8,7 +8,7 @@ from ._model_text import blocked_text, refused_text, rejected_text
 from .errors import AgentBlockedError
 from .results import Action, InterceptResult, Rejection
 
-#: Codes of the reasons for an approval that covers the action but admits it no more.
+#: Reason codes for an approval that covers the action but can no longer be used.
 _SPENT_CODES = frozenset(["APPROVAL_USED", "APPROVAL_EXPIRED"])
 
 
@@ -26,7 +26,7 @@ def check_allowed(result: InterceptResult, action: Action) -> None:
 
 
 def is_spent(result: InterceptResult) -> bool:
-    """Tests for an escalation of an action whose approval was used or ran out of time."""
+    """Tests for an escalation of an action whose approval was used or has expired."""
     return result.decision == "escalate" and any(reason.code in _SPENT_CODES for reason in result.reasons)
 
 
@@ -59,7 +59,7 @@ def _how_rejected(escalation_id: str, rejection: Optional[Rejection]) -> str:
 def refusal_error(
     action: Action, message: str, decision: Literal["block", "escalate"], result: InterceptResult
 ) -> AgentBlockedError:
-    """Creates the error of a call that is refused for a reason that its message gives."""
+    """Creates the error of a refused call; the message gives the reason."""
     return AgentBlockedError(
         message,
         decision,
@@ -71,7 +71,7 @@ def refusal_error(
 
 
 def asked_in(result: InterceptResult, action: Action) -> str:
-    """Returns the id of the escalation that a decision asks for."""
+    """Returns the id of a decision's escalation."""
     if result.escalation_id is None:
         raise refusal_error(action, f"`{action.action_type}` escalated without an id", "escalate", result)
     return result.escalation_id

@@ -16,10 +16,10 @@ def create_request_id() -> str:
 
 
 def presentation_id(request_id: str, escalation_id: str) -> str:
-    """Derives the `request_id` under which a call presents an approval.
+    """Derives the `request_id` with which a call presents an approval.
 
-    The same for every attempt of one call with one escalation, so that a lost reply costs no second approval. A UUIDv8 (RFC 9562)
-    of the hash of both ids, as the TypeScript client derives it.
+    It is the same for every attempt of one call with one escalation, so that a lost reply does not cost a second approval. It is
+    a UUIDv8 (RFC 9562) of the hash of both ids, as in the TypeScript client.
     """
     value = _FNV_OFFSET
     for character in f"{request_id} {escalation_id}":

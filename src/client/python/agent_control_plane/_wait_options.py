@@ -9,11 +9,11 @@ from typing import Optional
 from ._options import check_seconds
 from .results import Rejection
 
-#: Seconds: an approver has five minutes.
+#: Default time in seconds to wait for a person: five minutes.
 DEFAULT_ESCALATION_TIMEOUT = 300.0
-#: Seconds.
+#: Default time between polls, seconds.
 DEFAULT_ESCALATION_POLL_INTERVAL = 2.0
-#: Seconds: polling more often would be a busy loop.
+#: Minimum time between polls, seconds: polling more often would be a busy loop.
 MIN_POLL_INTERVAL = 0.05
 
 
@@ -23,12 +23,12 @@ class WaitOptions:
 
     timeout: float = DEFAULT_ESCALATION_TIMEOUT
     poll_interval: float = DEFAULT_ESCALATION_POLL_INTERVAL
-    #: True: an escalation whose arguments a person edited gives an `EditedApproval`, else it is `rejected`.
+    #: True returns an `EditedApproval` if a person edited the arguments; otherwise the result is `rejected`.
     accept_edits: bool = False
-    #: Hears why the action was rejected. Not called when the reason cannot be read.
+    #: Called with the rejection. Not called if the rejection cannot be read.
     on_rejected: Optional[Callable[[Rejection], None]] = None
 
     def check(self, prefix: str = "") -> None:
-        """Raises a `ValueError` for a time that cannot be waited."""
+        """Raises a `ValueError` for an invalid time."""
         check_seconds(f"{prefix}timeout", self.timeout, 0)
         check_seconds(f"{prefix}poll_interval", self.poll_interval, MIN_POLL_INTERVAL)

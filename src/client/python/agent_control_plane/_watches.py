@@ -1,4 +1,4 @@
-"""The watches of agents: one stream for all watches of an agent."""
+"""Watches of agents, with one stream for all watches of an agent."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .stop_signal import StopSignal
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: Number of killed sessions remembered for callbacks that are added late; a kill may arrive before the call it concerns.
+#: Maximum killed sessions that are remembered for later callbacks, since a kill may arrive before its call.
 _MAX_REMEMBERED_KILLS = 10_000
-#: Number of sessions that one stream asks for when it is opened.
+#: Maximum sessions that one stream asks for when it is opened.
 _MAX_ASKED_SESSIONS = 1_000
-#: Seconds that a function which acts in a session waits for the stream: it tells only of kills while it is open.
+#: Seconds that a function in a session waits for the stream, which reports kills only while it is open.
 READY_GRACE = 1.0
 #: Seconds that an unused stream stays open, so that successive guarded calls of a busy agent share it.
 LINGER = 1.0
@@ -41,7 +41,7 @@ class KilledSessions:
         self._callbacks: dict[str, list[Callable[[], None]]] = {}
         #: Sessions that the open stream asked for.
         self._asked: frozenset[str] = frozenset()
-        #: A callback came for a session that the open stream did not ask for.
+        #: True if a callback was added for a session that the open stream did not ask for.
         self._has_more_to_ask = False
 
     def ask(self) -> list[str]:
@@ -59,7 +59,7 @@ class KilledSessions:
             return self._has_more_to_ask
 
     def add(self, session_id: str) -> None:
-        """Tells that a session was killed."""
+        """Records that a session was killed."""
         with self._lock:
             if len(self._killed) >= _MAX_REMEMBERED_KILLS:
                 del self._killed[next(iter(self._killed))]
@@ -69,7 +69,7 @@ class KilledSessions:
             callback()
 
     def listen(self, session_id: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls back when the session is killed, or at once if it was. Returns a function that removes the callback."""
+        """Calls back when the session is killed, or at once if it is already killed. Returns a function that removes the callback."""
         with self._lock:
             if session_id not in self._killed:
                 self._callbacks.setdefault(session_id, []).append(callback)
@@ -90,7 +90,7 @@ class KilledSessions:
 
 
 class AgentStream:
-    """One WatchAgent stream that is reopened whenever it breaks, until nobody holds it or its agent has ended."""
+    """One WatchAgent stream. It is reopened whenever it breaks, until it has no holders or its agent has ended."""
 
     def __init__(self, agent_id: str) -> None:
         self.agent_id = agent_id
@@ -100,11 +100,11 @@ class AgentStream:
         self.ready = StopSignal()
         self.kills = KilledSessions()
         self.holders = 0
-        #: When the last holder left.
+        #: Time at which the last holder left.
         self.left_at = 0.0
 
     def receive(self, message: agents.WatchAgentResponse) -> None:
-        """Takes one message of the stream."""
+        """Handles one message of the stream."""
         self.ready.set()
         if message.change == agents.AGENT_CHANGE_KILLED and message.HasField("session_id"):
             self.kills.add(message.session_id)
@@ -115,16 +115,16 @@ class AgentStream:
 
 
 class AgentWatches:
-    """The watches of one client. Safe to use from any thread."""
+    """Watches of one client. Safe to use from any thread."""
 
     def __init__(self, read: Callable[[AgentWatches, AgentStream], Callable[[], None]]) -> None:
-        """`read` begins to read a stream beside the caller, and returns a function that stops it."""
+        """`read` starts reading a stream in the background, and returns a function that stops it."""
         self._read = read
         self._lock = threading.Lock()
         self._streams: dict[str, tuple[AgentStream, Callable[[], None]]] = {}
 
     def hold(self, agent_id: str) -> AgentStream:
-        """Returns the agent's stream, open or about to be. MUST be released."""
+        """Returns the agent's stream, which is open or opening. It MUST be released."""
         with self._lock:
             held = self._streams.get(agent_id)
             if held is not None:
@@ -136,7 +136,7 @@ class AgentWatches:
             return stream
 
     def release(self, stream: AgentStream) -> None:
-        """Gives a stream back. It closes a second after the last holder left."""
+        """Releases a stream. It closes a second after the last holder has left."""
         with self._lock:
             stream.holders -= 1
             stream.left_at = time.monotonic()
@@ -150,7 +150,7 @@ class AgentWatches:
             stop()
 
     def is_wanted(self, stream: AgentStream) -> bool:
-        """Tests for a stream that still has something to tell; forgets it at once if not, so that nobody holds it any more."""
+        """Tests whether a stream is still needed. If not, forgets it at once, so that nobody can hold it any more."""
         with self._lock:
             is_held = stream.holders > 0 or time.monotonic() - stream.left_at < LINGER
             if is_held and not stream.signal.is_set():
@@ -159,7 +159,7 @@ class AgentWatches:
             return False
 
     def forget(self, stream: AgentStream) -> None:
-        """Lets go of a stream that is read no more; the next watch of its agent gets another."""
+        """Forgets a stream that is no longer read. The next watch of its agent gets a new stream."""
         with self._lock:
             self._drop(stream)
 
@@ -170,9 +170,9 @@ class AgentWatches:
 
 
 class WatchBase:
-    """Reports at once that an agent must stop. Says nothing about whether an action is allowed.
+    """Watch that reports at once when an agent must stop. It does not decide whether an action is allowed.
 
-    While the control plane is unreachable nothing is reported; `intercept` is what fails closed. Close it, or use it in a `with`
+    While the control plane is unreachable it reports nothing; only `intercept` fails closed. Close a watch, or use it in a `with`
     statement.
     """
 
@@ -189,14 +189,14 @@ class WatchBase:
 
     @property
     def error(self) -> Optional[BaseException]:
-        """The `AgentStoppedError` of an agent that must stop; None until then."""
+        """The `AgentStoppedError` once the agent must stop."""
         return self._stream.signal.error
 
     def on_session_killed(self, session_id: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls back once when the session is killed, at once if that is known already.
+        """Calls back once when the session is killed, or at once if it is known to be killed.
 
-        A kill from before the stream was open, or while it was broken, is told when the stream is open again. Returns a function
-        that removes the callback.
+        A kill before the stream was open, or while it was broken, is reported when the stream is open. Returns a function that
+        removes the callback.
         """
         if not self._is_open:
             return lambda: None

@@ -33,11 +33,11 @@ S = TypeVar("S")
 
 
 class AsyncClient:
-    """Has actions decided before they happen, in asyncio. May be created outside of an event loop.
+    """Client of a control plane in asyncio, which decides actions before they happen. May be created outside of an event loop.
 
-    A caller gives up by cancelling its task: an approval that the call waited for is then no longer asked for.
+    A caller cancels a call by cancelling its task; a pending request for approval is then withdrawn.
     """  # only asyncio
-    # only blocking: """Has actions decided before they happen. Blocks; safe to use from any thread."""
+    # only blocking: """Client of a control plane, which decides actions before they happen. Blocks; safe to use from any thread."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class AsyncClient:
         timeout: float = DEFAULT_TIMEOUT,
         credentials: Optional[grpc.ChannelCredentials] = None,
     ) -> None:
-        """Takes the address of the gRPC port as `url`: `host:port` or `http://…` without TLS, `https://…` with it.
+        """`url` is the address of the gRPC port: `host:port` or `http://…` without TLS, `https://…` with TLS.
 
-        `timeout` is the seconds that one intercept may take, retries included. `credentials` are those of a connection with TLS;
-        default: the usual authorities. Raises a `ValueError` or `TypeError` that names the option for an address, key or time that
-        cannot be right.
+        `timeout` is the time limit of one intercept in seconds, retries included. `credentials` are for a connection with TLS; by
+        default the usual authorities are trusted. An invalid address, key or time raises a `ValueError` or `TypeError` that names
+        the option.
         """
         address = address_from(url, credentials)
         check_api_key(api_key)
@@ -79,8 +79,8 @@ class AsyncClient:
     ) -> InterceptResult:
         """Requests the decision on one action and returns it at once, `escalate` included; `Action` describes the parameters.
 
-        Retries with one `request_id` until the time is up while the control plane cannot be reached. Raises a
-        `ControlPlaneRequestError` when nothing was decided.
+        While the control plane cannot be reached, retries with the same `request_id` until the time is up. Raises a
+        `ControlPlaneRequestError` if nothing was decided.
         """
         action = Action(
             action_type,
@@ -110,9 +110,9 @@ class AsyncClient:
     ) -> Callable[[AsyncFunction[P, R]], AsyncGuarded[P, Union[R, PendingApproval]]]: ...
 
     def guard(self, **options: Any) -> Any:
-        """Decorates a function so that it MUST NOT run unless the control plane allows exactly this call of it.
+        """Decorates a function so that it MUST NOT run unless the control plane allows exactly this call.
 
-        Otherwise the call raises: an `AgentBlockedError` for a block, a rejection, a time-out and an unreachable control plane; a
+        Otherwise the call raises: an `AgentBlockedError` for a block, a rejection, a timeout and an unreachable control plane; a
         `ControlPlaneRequestError` for an invalid request. `GuardOptions` describes the options.
         """
         settings = GuardSettings(**options)
@@ -151,24 +151,27 @@ class AsyncClient:
         accept_edits: bool = False,
         # only blocking: cancel: Optional[StopSignal] = None,
     ) -> Union[Verdict, EditedApproval]:
-        """Waits until a person resolved an escalation; returns `approved` or `rejected`.
+        """Waits until a person has resolved an escalation, and returns `approved` or `rejected`.
 
-        Over a stream, and by polling every `poll_interval` seconds while no stream delivers. Raises an `EscalationTimeoutError` when
-        nobody resolved it within `timeout` seconds (`math.inf` waits for ever). With `accept_edits` returns an `EditedApproval` where
-        a person approved the action with other arguments.
+        Listens on a stream, and polls every `poll_interval` seconds while no stream delivers. Raises an `EscalationTimeoutError`
+        if nobody resolved the escalation within `timeout` seconds (`math.inf` waits for ever). With `accept_edits` it returns an
+        `EditedApproval` if a person approved the action with other arguments.
         """
         wire = AsyncWire(self._connection)  # only asyncio
         # only blocking: wire = Wire(self._connection, cancel)
         return await wait_for_escalation(wire, escalation_id, WaitOptions(timeout, poll_interval, accept_edits))
 
     async def withdraw(self, escalation_id: str) -> None:
-        """Takes one ask for an approval back; the last one ends the escalation. Calls that are given up do this by themselves."""
+        """Withdraws one request for an approval; withdrawing the last one ends the escalation. Cancelled calls do this by
+        themselves.
+        """
         await withdraw_escalation(AsyncWire(self._connection), escalation_id, self._timeout)
 
     def watch(self, agent_id: str) -> AsyncAgentWatch:
         """Reports at once when an agent is deactivated or revoked, and when its sessions are killed.
 
-        All watches of an agent share one stream, which is reopened whenever it breaks, until a second after the last watch closed.
+        All watches of an agent share one stream. It is reopened whenever it breaks, until a second after the last watch is
+        closed.
         """
         return AsyncAgentWatch(self._watches, agent_id)
 

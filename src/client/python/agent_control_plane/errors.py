@@ -1,4 +1,4 @@
-"""The errors of the client."""
+"""Errors of the client."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class FieldViolation:
 
 
 class ControlPlaneRequestError(Exception):
-    """A call that the control plane refused or that did not reach it. Nothing was decided, or the response was lost."""
+    """Raised for a call that was refused or did not reach the control plane. Nothing was decided, or the response was lost."""
 
     #: The name in `google.rpc.Code`: `INVALID_ARGUMENT`.
     code: str
-    #: Stable identifier of the fault, such as `AGENT_NOT_FOUND`; None when it did not come from the control plane.
+    #: Stable identifier of the fault, such as `AGENT_NOT_FOUND`; None if the fault did not come from the control plane.
     reason: Optional[str]
     #: The values in the message, by name.
     metadata: Mapping[str, str]
@@ -52,21 +52,21 @@ class ControlPlaneRequestError(Exception):
 
 
 class AgentBlockedError(Exception):
-    """Refuses a guarded call: the action was blocked, rejected, or could not be decided.
+    """Raised for a refused call: the action was blocked, rejected, or could not be decided.
 
     The guarded function did not run; only an `AgentStoppedError` also ends a call whose function was running.
     """
 
-    #: `block`, or `escalate` when no approval came or it did not fit; None when the control plane was not reached.
+    #: `block`; `escalate` if the approval is missing or does not fit; None if the control plane was not reached.
     decision: Optional[Literal["block", "escalate"]]
     #: The reasons, most decisive first; empty when nothing was decided.
     reasons: Sequence[InterceptReason]
     escalation_id: Optional[str]
-    #: The sealed decision; None when nothing was decided or only the escalation is known.
+    #: Id of the sealed decision; None if nothing was decided or only the escalation is known.
     decision_id: Optional[str]
-    #: What the person who rejected the action said to the agent; None for nothing. The message holds it too.
+    #: Note to the agent by the person who rejected the action. It is part of the message too.
     note: Optional[str]
-    #: The refusal in words for the language model that asked for the call, to be returned as the result of its tool.
+    #: Text for the language model that made the call, to be returned as the tool's result.
     for_model: str
 
     def __init__(
@@ -90,7 +90,7 @@ class AgentBlockedError(Exception):
 
 
 class EscalationTimeoutError(AgentBlockedError):
-    """Reports that nobody resolved an escalation in time. It stays pending and may still be resolved."""
+    """Raised if nobody resolved an escalation in time. The escalation stays pending and may still be resolved."""
 
     #: Length of the wait, in seconds.
     timeout: float
@@ -116,7 +116,7 @@ class EscalationTimeoutError(AgentBlockedError):
 
 
 class AgentStoppedError(AgentBlockedError):
-    """Reports that the agent was taken out of service or its session was killed.
+    """Raised if the agent was deactivated or revoked, or its session was killed.
 
     A guarded function that was running may have had its effect, in whole or in part; its result is discarded.
     """
@@ -146,4 +146,4 @@ class AgentStoppedError(AgentBlockedError):
 
 
 class CallCancelledError(Exception):
-    """Ends a call of the blocking client whose `cancel` signal was set. In asyncio a task is cancelled instead."""
+    """Raised by a call of the blocking client whose `cancel` signal was set. In asyncio a task is cancelled instead."""

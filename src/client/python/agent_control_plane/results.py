@@ -1,4 +1,4 @@
-"""What the control plane answers."""
+"""Results of the control plane."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Verdict = Literal["approved", "rejected"]
 class Action:
     """An action that an agent is about to perform."""
 
-    #: The kind of action: `payment.send`.
+    #: Kind of action, such as `payment.send`.
     action_type: str
-    #: A description of the action in words, less than 1 MiB of UTF-8.
+    #: Description of the action in words, less than 1 MiB of UTF-8.
     action_content: str
-    #: The agent that acts.
+    #: The acting agent.
     agent_id: str
     #: Further input to the rules; `arguments` holds the tool's arguments. JSON.
     metadata: Optional[Mapping[str, Any]] = None
     #: The tool that the action calls. Default: `metadata.tool`, else the registered tool named like the action type.
     tool: Optional[str] = None
-    #: The session that the agent acts in.
+    #: The session in which the agent acts.
     session_id: Optional[str] = None
     #: The principal (an agent id) on whose behalf the agent acts.
     on_behalf_of: Optional[str] = None
     #: The grant to use.
     grant_id: Optional[str] = None
-    #: The intent contract that the action falls under.
+    #: The intent contract that covers the action.
     intent_contract_id: Optional[str] = None
     #: An approved escalation of the same action; turns `escalate` into `allow`, once.
     escalation_id: Optional[str] = None
@@ -41,7 +41,7 @@ class Action:
 class InterceptReason:
     """One reason for a decision."""
 
-    #: A stable identifier: `LIMIT_EXCEEDED`.
+    #: Stable identifier, such as `LIMIT_EXCEEDED`.
     code: str
     #: One plain sentence.
     message: str
@@ -49,7 +49,7 @@ class InterceptReason:
     mandate_name: Optional[str] = None
     #: Path of the rule or condition in the mandate.
     rule: Optional[str] = None
-    #: The argument that decided.
+    #: The decisive argument.
     argument: Optional[str] = None
     #: A value that would have passed.
     would_pass: Optional[str] = None
@@ -74,15 +74,15 @@ class InterceptResult:
     decision_path: str = ""
     #: The reasons, most decisive first.
     reasons: Sequence[InterceptReason] = ()
-    #: Whether this repeats an earlier decision.
+    #: True if this repeats an earlier decision.
     replayed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class PendingApproval(InterceptResult):
-    """What a guarded call returns whose action needs an approval, if it is not to wait for it.
+    """Result of a guarded call that needs an approval and does not wait for it.
 
-    The guarded function did not run. Once approved, the action passes when it is intercepted again with `escalation_id`; the
+    The guarded function did not run. Once approved, the action is allowed when it is intercepted again with `escalation_id`; the
     approval covers exactly `action`.
     """
 
@@ -99,7 +99,7 @@ class EditedApproval:
     escalation_id: Optional[str]
     #: All arguments of the edited action.
     arguments: Mapping[str, Any]
-    #: The content that the approval covers, beside the arguments; None without an approval.
+    #: Content that the approval covers, besides the arguments; None without an approval.
     action_content: Optional[str]
 
 
@@ -107,9 +107,9 @@ class EditedApproval:
 class Rejection:
     """A rejection of an escalated action."""
 
-    #: What the person said to the agent; None for nothing.
+    #: The person's note to the agent.
     note: Optional[str]
-    #: The key or person that rejected; `expiry` if its time was up, `withdrawal` if every ask was withdrawn.
+    #: The key or person that rejected; `expiry` if the time was up, `withdrawal` if every request was withdrawn.
     resolved_by: Optional[str]
-    #: The arguments that the person approved instead; None for none.
+    #: Arguments that the person approved instead.
     edited_arguments: Optional[Mapping[str, Any]]

@@ -1,4 +1,4 @@
-"""A signal that is set once, by one thread or task, and heard by others."""
+"""A signal that one thread or task sets once and others observe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import CallCancelledError
 
 
 class StopSignal:
-    """Says once that something must stop, with the error to stop with. Safe to use from any thread."""
+    """Signal, set once, that something must stop, with the error to raise. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,11 +20,11 @@ class StopSignal:
 
     @property
     def error(self) -> Optional[BaseException]:
-        """The error that the signal was set with; None before."""
+        """The error with which the signal was set."""
         return self._error
 
     def is_set(self) -> bool:
-        """Tests for a signal that was set."""
+        """Tests whether the signal is set."""
         return self._event.is_set()
 
     def set(self, error: Optional[BaseException] = None) -> None:
@@ -43,12 +43,12 @@ class StopSignal:
         return self._event.wait(timeout)
 
     def raise_if_set(self) -> None:
-        """Raises the error of a signal that was set."""
+        """Raises the signal's error if it is set."""
         if self._error is not None:
             raise self._error
 
     def add_callback(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Calls back once when the signal is set, at once if it was. Returns a function that removes the callback."""
+        """Calls back once when the signal is set, or at once if it is already set. Returns a function that removes the callback."""
         with self._lock:
             if not self._event.is_set():
                 self._callbacks.append(callback)
@@ -57,7 +57,7 @@ class StopSignal:
         return lambda: None
 
     def relay_to(self, other: StopSignal) -> Callable[[], None]:
-        """Sets another signal, with the same error, when this one is set. Returns a function that ends that."""
+        """Sets another signal with the same error when this one is set. Returns a function that ends the relay."""
         return self.add_callback(lambda: other.set(self._error))
 
     def _remove(self, callback: Callable[[], object]) -> None:

@@ -25,18 +25,18 @@ from ..errors import ControlPlaneRequestError, EscalationTimeoutError
 from ..proto import escalation_service_pb2 as escalations
 from ..results import EditedApproval, Rejection, Verdict
 
-#: Seconds that one poll may take.
+#: Time limit of one poll, seconds.
 _POLL_TIMEOUT = 10.0
-#: Seconds to the next stream after one broke, growing: where streams are always cut, one is tried twice a minute.
+#: Back-off in seconds before the next stream: if streams are always cut, one is tried twice a minute.
 _FIRST_PAUSE = 1.0
 _MAX_PAUSE = 30.0
-#: Faults that do not pass with time.
+#: Codes of faults that do not pass with time.
 _FINAL_CODES = frozenset(["INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "UNAUTHENTICATED"])
 
 
 @dataclass
 class _Wait:
-    """State of one wait. Times are those of the monotonic clock."""
+    """State of one wait. Times are of the monotonic clock."""
 
     wire: AsyncWire
     escalation_id: str
@@ -46,9 +46,9 @@ class _Wait:
     polls_at: float
     opens_at: float = 0.0
     opened_at: float = 0.0
-    #: When the stream last delivered.
+    #: Time at which the stream last delivered.
     heard_at: float = 0.0
-    #: True from a stream's first message to its end; stays False where a proxy buffers streams.
+    #: True from a stream's first message to its end. Stays False if a proxy buffers streams.
     is_delivering: bool = False
     stream: Optional[AsyncStream[escalations.WaitEscalationResponse]] = None
     back_off: BackOff = field(default_factory=lambda: BackOff(_FIRST_PAUSE, _MAX_PAUSE))
@@ -59,9 +59,9 @@ class _Wait:
 async def wait_for_escalation(
     wire: AsyncWire, escalation_id: str, options: WaitOptions
 ) -> Union[Verdict, EditedApproval]:
-    """Waits until an escalation is resolved: by a stream, and by polling every `poll_interval` while no stream delivers.
+    """Waits until an escalation is resolved: with a stream, and by polling every `poll_interval` while no stream delivers.
 
-    Raises `EscalationTimeoutError` when the time is up, and a `ControlPlaneRequestError` for a fault that does not pass with time.
+    Raises `EscalationTimeoutError` when the time is up, and a `ControlPlaneRequestError` for a permanent fault.
     """
     options.check()
     now = time.monotonic()
@@ -100,7 +100,7 @@ def _check_time(wait: _Wait, now: float) -> None:
 
 
 def _next_event(wait: _Wait) -> float:
-    """Returns the time until which nothing is to be done but to listen."""
+    """Returns the time until which the wait only listens."""
     silent_at = math.inf if wait.stream is None else wait.heard_at + SILENCE
     opens_at = wait.opens_at if wait.stream is None else math.inf
     polls_at = math.inf if wait.is_delivering else wait.polls_at
@@ -132,9 +132,9 @@ async def _listen(wait: _Wait, seconds: float) -> Optional[Verdict]:
 
 
 def _break(wait: _Wait) -> None:
-    """Closes the stream, and settles when the next is opened."""
+    """Closes the stream, and sets the time at which the next one is opened."""
     now = time.monotonic()
-    # Only a stream that lasted shows that the connection is sound; elsewhere streams are cut again and again.
+    # Only a stream that lasted shows a good connection; on some connections streams are cut again and again.
     if now - wait.opened_at > _MAX_PAUSE:
         wait.back_off.reset()
     _close(wait)
@@ -148,7 +148,7 @@ def _close(wait: _Wait) -> None:
 
 
 def _note(wait: _Wait, fault: ControlPlaneRequestError) -> None:
-    """Keeps a fault that may pass; raises one that does not."""
+    """Keeps a temporary fault; raises a permanent one."""
     if fault.code in _FINAL_CODES:
         raise fault
     wait.last_fault = fault
@@ -176,7 +176,7 @@ async def _read(wait: _Wait, escalation_id: str) -> escalations.Escalation:
 
 
 async def _read_rejection(wait: _Wait, tell: Callable[[Rejection], None]) -> None:
-    """Reads why the action was rejected, once: the rejection holds without its reason too."""
+    """Reads the rejection, in a single attempt: the rejection also holds without its reason."""
     try:
         escalation = await _read(wait, wait.escalation_id)
     except ControlPlaneRequestError:
@@ -186,7 +186,7 @@ async def _read_rejection(wait: _Wait, tell: Callable[[Rejection], None]) -> Non
 
 
 async def _read_edit(wait: _Wait) -> Union[Verdict, EditedApproval]:
-    """Reads what a person made of an escalation that is rejected."""
+    """Reads the edited approval of a rejected escalation, if there is one."""
     while True:
         _check_time(wait, time.monotonic())
         try:
@@ -208,6 +208,6 @@ async def _edit(wait: _Wait) -> Union[Verdict, EditedApproval]:
 
 
 async def withdraw_escalation(wire: AsyncWire, escalation_id: str, timeout: float) -> None:
-    """Takes one ask for an approval back; the last one ends the escalation."""
+    """Withdraws one request for an approval; withdrawing the last one ends the escalation."""
     request = escalations.WithdrawEscalationRequest(escalation_id=escalation_id)
     await wire.unary(WITHDRAW_ESCALATION, request, timeout)

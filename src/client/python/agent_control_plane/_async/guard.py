@@ -1,4 +1,4 @@
-"""The promise that matters: a guarded function MUST NOT run unless exactly this call of it is allowed."""
+"""The essential promise: a guarded function MUST NOT run unless exactly this call is allowed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .intercept import call_intercept
 async def permit(
     wire: AsyncWire, guarding: Guarding, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Union[PendingApproval, Arguments]:
-    """Returns the arguments that the function may run with, or the approval that is not waited for; raises otherwise."""
+    """Returns the arguments with which the function may run, or the approval if the call does not wait for it; raises otherwise."""
     call = GuardedCall(guarding, guarding.settings.request_id or create_request_id(), args, kwargs)
     action = call.action()
     result = await _decide(wire, call, dataclasses.replace(action, request_id=call.request_id))
@@ -42,9 +42,9 @@ async def permit(
 async def _wait_for_approval(
     wire: AsyncWire, asked: GuardedCall, action: Action, escalated: InterceptResult
 ) -> GuardedCall:
-    """Waits until the action is approved and this call is the one that the approval admits.
+    """Waits until an approval admits this call.
 
-    Returns the call as approved: with other arguments if an approver edited them and the options accept that.
+    Returns the call as approved: with other arguments if a person edited them and the options accept edits.
     """
     ends_at = time.monotonic() + asked.settings.escalation_timeout
     call, waiting = asked, escalated
@@ -58,7 +58,7 @@ async def _wait_for_approval(
             call = edited_call(call, verdict, waiting)
             action = call.action()
             approved_id = verdict.escalation_id
-        # Reads the arguments again: the approval has to cover what would run now, not what was sent for approval.
+        # The arguments are read again: the approval has to cover what would run now, not what was sent for approval.
         request_id = presentation_id(asked.request_id, approved_id or escalation_id)
         changes: dict[str, Any] = {"request_id": request_id}
         if approved_id is not None:
@@ -71,8 +71,8 @@ async def _wait_for_approval(
                 check_allowed(result, presented)
             check_unchanged(call, action, result or waiting)
             return call
-        # Another call of the agent asked for the same action and was admitted, or an edited action needs an approval by now: this
-        # one waits for the next approval.
+        # Another call for the same action was admitted, or the edited action now needs an approval, so this call waits for the
+        # next approval.
         waiting = result
 
 
@@ -100,14 +100,14 @@ async def _wait_for_verdict(
     except (ControlPlaneRequestError, GeneratorExit):
         raise
     except BaseException:
-        # The caller gave up: nobody waits for the approval any more.
+        # The caller cancelled, so nobody waits for the approval any more.
         await wire.last_words(lambda last: withdraw_escalation(last, escalation_id, LAST_WORDS))
         raise
     return verdict, rejections[0] if rejections else None
 
 
 async def _decide(wire: AsyncWire, call: GuardedCall, action: Action) -> Optional[InterceptResult]:
-    """Returns the decision on an action; None when there is none and the options allow the call without."""
+    """Returns the decision on an action; None if the control plane is unreachable and the options allow the call then."""
     settings = call.settings
 
     async def withdraw(last: AsyncWire, late: InterceptResult) -> None:
@@ -121,7 +121,7 @@ async def _decide(wire: AsyncWire, call: GuardedCall, action: Action) -> Optiona
         if not is_unreachable(fault):
             raise
         if settings.on_unreachable != "allow":
-            message = f"no decision could be had: {fault}"
+            message = f"the action could not be decided: {fault}"
             raise AgentBlockedError(message, None, for_model=unchecked_text(action.action_type)) from fault
         if settings.on_unchecked is not None:
             await wire.resolve(settings.on_unchecked(fault, action))

@@ -1,4 +1,4 @@
-"""Has one action decided."""
+"""Requests the decision on one action."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..results import Action, InterceptResult
 
 _FIRST_PAUSE = 0.05
 _MAX_PAUSE = 2.0
-#: Share of the remaining time after which an unresponsive connection is abandoned for a new one.
+#: Share of the remaining time after which an unresponsive connection is replaced by a new one.
 _UNRESPONSIVE_SHARE = 0.5
-#: Seconds: gRPC takes no call without time.
+#: Minimum time limit, seconds: gRPC accepts no call without time.
 _MIN_TIMEOUT = 0.001
 
 
 async def call_intercept(wire: AsyncWire, action: Action, timeout: float) -> InterceptResult:
-    """Sends an action, and retries with one `request_id` so that it is decided once, while no answer comes.
+    """Sends an action. While no response comes, retries with the same `request_id`, so that the action is decided once.
 
-    Raises a `ControlPlaneRequestError` when the call is refused or the time is up.
+    Raises a `ControlPlaneRequestError` if the call is refused or the time is up.
     """
     request = request_from(action)
     ends_at = time.monotonic() + timeout

@@ -16,7 +16,7 @@ _MAX_PAUSE = 10.0
 
 
 def create_watches(connection: AsyncConnection) -> AgentWatches:
-    """Creates the watches of a client; their streams come over its connection."""
+    """Creates the watches of a client, whose streams use its connection."""
     return AgentWatches(lambda watches, stream: connection.spawn(lambda wire: _keep_reading(wire, watches, stream)))
 
 
@@ -28,7 +28,8 @@ async def _keep_reading(wire: AsyncWire, watches: AgentWatches, stream: AgentStr
             try:
                 await _read(wire, watches, stream)
             except (ControlPlaneRequestError, StreamEndedError):
-                # Every fault may pass, even a refusal by a proxy; the next stream's first message tells what was missed.
+                # Every fault counts as temporary, even a refusal by a proxy; the next stream's first message reports what was
+                # missed.
                 pass
             if time.monotonic() - opened_at > _MAX_PAUSE:
                 back_off.reset()
