@@ -93,23 +93,23 @@ describe("a malicious MCP server", () => {
     {
       does: "answers with no JSON",
       how: (_asked, response) => response.writeHead(200, { "content-type": "application/json" }).end("{"),
-      want: /something else than a response/,
+      want: /did not answer with a response/,
     },
     {
       does: "answers with no JSON-RPC",
       how: (_asked, response) => json(response, { hello: "world" }),
-      want: /something else than a response/,
+      want: /did not answer with a response/,
     },
     {
       does: "answers with a page",
       how: (_asked, response) =>
         response.writeHead(200, { "content-type": "text/html" }).end("<script>alert(1)</script>"),
-      want: /something else than a response/,
+      want: /did not answer with a response/,
     },
     {
       does: "answers another request",
       how: (_asked, response) => json(response, fine("another")),
-      want: /something else/,
+      want: /did not answer with a response/,
     },
     {
       does: "acknowledges the call and no more",

@@ -55,7 +55,7 @@ describe("a task when the service is killed", function () {
       task = await get();
       return task.status !== "working";
     });
-    expect(textOf(task)).to.contain("Look whether the tool ran");
+    expect(textOf(task)).to.contain("Check whether the tool ran");
     expect(upstream.calls).to.have.length(1);
   });
 });
