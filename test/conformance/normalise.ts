@@ -30,6 +30,8 @@ const OPAQUE: Readonly<Record<string, string>> = {
   signature: "<signature>",
   public_key: "<pem>",
 };
+/** Seconds that are left for an extension as of the moment of the call. */
+const SECONDS_LEFT = /(?<=must be at most )\d+(?=: an escalation is extended)/g;
 /** Where a key is named or written as 43 base64url characters: P-256 coordinates and thumbprints. */
 const KEY_PARTS = ["key_id", "kid", "x", "y"];
 const KEY_PART = /^[\w-]{43}$/;
@@ -66,6 +68,7 @@ export function createNormalise(): Normalise {
       .replace(ZONELESS_TIME, "<zoneless time>")
       .replace(SALT, "<salt>")
       .replace(HASH, "<hash>")
+      .replace(SECONDS_LEFT, "<seconds>")
       .replace(NOTE, "\n<hash>\n\n\u2014 $1 <signature>\n");
   const field = (name: string, value: JsonValue): JsonValue => {
     if (DURATIONS.includes(name) && Number.isInteger(value)) return "<ms>";
