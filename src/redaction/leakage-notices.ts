@@ -15,7 +15,7 @@ export interface Leakage {
   readonly workspaceId: string;
   /** Key of the request. */
   readonly keyId: string;
-  /** Agent that the key is bound to; null: none. */
+  /** Agent that the key is bound to. */
   readonly agentId: string | null;
   readonly counts: KindCounts;
   /** Path below `/v1`. */
@@ -32,15 +32,15 @@ export interface LeakageNotice {
   readonly atMs: number;
 }
 
-/** Posts notices: once to each webhook, without waiting for any. */
+/** Posts notices, once to each webhook, without waiting for responses. */
 export interface LeakageNotices {
   /** Posts to every active webhook of the workspace. Returns at once; failures are logged and lost. MUST NOT throw. */
   send(notice: LeakageNotice): void;
-  /** Waits up to `graceMs` milliseconds for requests in flight, and aborts the rest. */
+  /** Waits at most `graceMs` milliseconds for requests in flight, then aborts the others. */
   close(graceMs: number): Promise<void>;
 }
 
-/** Parts of the notices. */
+/** Parts and settings of the notices. */
 export interface LeakageNoticesOptions {
   readonly pool: Pool;
   readonly targets: Pick<Targets, "post">;
@@ -50,11 +50,11 @@ export interface LeakageNoticesOptions {
   readonly attemptMs?: number;
 }
 
-/** Milliseconds for the one attempt: resolving, connecting and the reply. */
+/** Time limit of the single attempt in milliseconds: resolving, connecting and the response. */
 export const ATTEMPT_MS = 10_000;
-/** Maximum requests in flight to one webhook, so that a receiver that is down delays no other. */
+/** Maximum requests in flight to one webhook, so that an unavailable receiver does not delay others. */
 const MAX_REQUESTS = 16;
-/** Maximum requests to one webhook that wait; further ones are lost, which bounds the memory. */
+/** Maximum waiting requests to one webhook; further requests are dropped, which bounds the memory. */
 const MAX_WAITING = 1_000;
 /** Maximum notices in flight to all webhooks. */
 const MAX_PENDING = 10_000;
@@ -130,8 +130,8 @@ export function createLeakageNotices(options: LeakageNoticesOptions): LeakageNot
 }
 
 /**
- * Seals a leak in the workspace's log. Resolves once it is durable, with the function that sends the notices, which MUST be
- * called after the response has ended. Rejects with STORE_UNAVAILABLE.
+ * Seals a leak in the workspace's log. Resolves once the entry is durable, with the function that sends the notices. This
+ * function MUST be called after the response has ended. Rejects with STORE_UNAVAILABLE.
  */
 export async function sealLeakage(
   logs: Pick<WorkspaceLogs, "of">,

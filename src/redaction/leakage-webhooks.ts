@@ -31,11 +31,11 @@ export interface RedactionWebhook {
 /** A webhook to register. */
 export interface RedactionWebhookDraft {
   readonly url: string;
-  /** Undefined: requests are not signed. */
+  /** Secret that signs requests; undefined means unsigned requests. */
   readonly secret: string | undefined;
 }
 
-/** A change of a webhook; what is undefined stays. */
+/** A change of a webhook; undefined fields keep their values. */
 export interface RedactionWebhookChange {
   readonly url?: string | undefined;
   readonly isActive?: boolean | undefined;
@@ -45,11 +45,11 @@ export interface RedactionWebhookChange {
 export interface RedactionWebhooks {
   /** Registers a webhook, active at once. Rejects with INVALID_FIELD and TARGET_NOT_ALLOWED. */
   create(caller: RedactionCaller, draft: RedactionWebhookDraft): Promise<RedactionWebhook>;
-  /** Newest first. */
+  /** Lists webhooks, newest first. */
   list(caller: RedactionCaller, page: PageRequest<string>): Promise<Page<RedactionWebhook, string>>;
-  /** Rejects with WEBHOOK_NOT_FOUND, as do the following. */
+  /** Returns a webhook. This method and the following ones reject with WEBHOOK_NOT_FOUND. */
   get(caller: RedactionCaller, webhookId: string): Promise<RedactionWebhook>;
-  /** Changes what is set. Rejects with TARGET_NOT_ALLOWED, too. */
+  /** Changes the given fields. Also rejects with TARGET_NOT_ALLOWED. */
   update(caller: RedactionCaller, webhookId: string, change: RedactionWebhookChange): Promise<RedactionWebhook>;
   /** Deletes a webhook and returns it. */
   delete(caller: RedactionCaller, webhookId: string): Promise<RedactionWebhook>;

@@ -16,7 +16,7 @@ export interface PersonalValue {
   /** `pv_…`. */
   readonly valueId: string;
   readonly kind: string;
-  /** First and last character at most. */
+  /** The value with at most its first and last character shown. */
   readonly masked: string;
   /** Epoch milliseconds. */
   readonly createdAtMs: number;
@@ -31,17 +31,17 @@ export interface PersonalValueDraft {
 
 /** Result of registering values. */
 export interface AddedValues {
-  /** In the order of the drafts, each once. */
+  /** Values in the order of the drafts, without duplicates. */
   readonly values: readonly PersonalValue[];
-  /** Number of new ones among them. */
+  /** Number of new values among them. */
   readonly added: number;
 }
 
 /** Manages the registered personal values of every workspace. */
 export interface PersonalValues {
-  /** Registers all values or none; known ones stay unchanged. Rejects with INVALID_FIELD. */
+  /** Registers all values or none; known values stay unchanged. Rejects with INVALID_FIELD. */
   add(caller: RedactionCaller, drafts: readonly PersonalValueDraft[]): Promise<AddedValues>;
-  /** Newest first; of one kind, or of all if undefined. Rejects with INVALID_FIELD for an unknown kind. */
+  /** Lists values, newest first, of one kind or of all kinds. Rejects with INVALID_FIELD for an unknown kind. */
   list(
     caller: RedactionCaller,
     kind: string | undefined,
@@ -61,7 +61,7 @@ export interface PersonalValuesOptions {
 /** Bounds of a value in UTF-16 units, after trimming. */
 const MIN_LENGTH = 2;
 const MAX_LENGTH = 256;
-/** Minimum length of a value whose last character is shown. */
+/** Minimum length from which a value's last character is shown. */
 const LONG = 8;
 const DOTS = "•••";
 
@@ -108,7 +108,7 @@ type Draft = Pick<PersonalValueRow, "workspaceId" | "valueId" | "kind" | "sealed
 
 const rowFrom = ({ masked: _, ...draft }: Draft, createdAtMs: number): PersonalValueRow => ({ ...draft, createdAtMs });
 
-/** Digest of a value as a key of maps. */
+/** Digest of a value, as a key for maps. */
 const keyOf = ({ mark }: Pick<PersonalValueRow, "mark">): string => Buffer.from(mark).toString("base64");
 
 /** Creates the registered values. */
@@ -118,7 +118,7 @@ export function createPersonalValues({ database, logs, encryptor }: PersonalValu
     return { valueId, kind, masked: masked(value), createdAtMs };
   };
 
-  /** Encrypts ahead of the change, which blocks all others. */
+  /** Encrypts the values before the change, since the change blocks all others. */
   const draftsFrom = (workspaceId: string, given: readonly PersonalValueDraft[]): Draft[] => {
     const drafts = new Map<string, Draft>();
     for (const [index, each] of given.entries()) {

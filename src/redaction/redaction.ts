@@ -27,15 +27,15 @@ export interface Redaction {
   settings(caller: RedactionCaller): Promise<RedactionSettings>;
   /** Replaces the settings as a whole. Rejects with INVALID_FIELD. */
   putSettings(caller: RedactionCaller, settings: RedactionSettings): Promise<RedactionSettings>;
-  /** Scrubs one text as the proxy scrubs requests. */
+  /** Scrubs one text in the same way as the proxy scrubs requests. */
   scrub(caller: RedactionCaller, text: string): Promise<ScrubbedText>;
-  /** Seals a leak; resolves with the function that sends the notices. See `sealLeakage`. */
+  /** Seals a leak. Resolves with the function that sends the notices; see `sealLeakage`. */
   seal(leakage: Leakage): Promise<() => void>;
-  /** Guards what the model's service stores for a workspace in the account of `ACP_LLM_KEY`. */
+  /** Returns the guard of a workspace's stored objects in the account of `ACP_LLM_KEY`. */
   storedObjects(workspaceId: string): StoredObjects;
   /** Waits for notices in flight, at most `graceMs` milliseconds. MUST precede the closing of the database. */
   close(graceMs: number): Promise<void>;
-  /** Guards the addresses of models' services that workspaces set. */
+  /** Guard of the addresses of workspaces' own model services. */
   readonly targets: Pick<Targets, "check" | "lookup">;
 }
 
@@ -47,9 +47,9 @@ export interface RedactionOptions {
   readonly encryptor: Encryptor;
   /** CIDR blocks of allowed private webhook targets. */
   readonly webhookAllow: readonly string[];
-  /** Default: the system's. */
+  /** Default: the system's resolver. */
   readonly lookup?: Lookup | undefined;
-  /** Milliseconds for a webhook's one attempt. Default 10,000. */
+  /** Time limit of a webhook's single attempt in milliseconds. Default 10,000. */
   readonly attemptMs?: number;
 }
 

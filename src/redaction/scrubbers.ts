@@ -9,17 +9,17 @@ import { type RevisedSettings, readSettings } from "./settings.ts";
 import { DETECTED_KINDS, type PersonalKind, type RegisteredValue } from "./text/personal-kinds.ts";
 import { compileScrubber, type Scrubber } from "./text/scrubber.ts";
 
-/** A workspace's scrubber with the settings it was compiled for. */
+/** A workspace's scrubber with the settings from which it was compiled. */
 export interface WorkspaceScrubber {
   readonly scrubber: Scrubber;
   readonly settings: RevisedSettings;
 }
 
-/** The scrubbers of this process. */
+/** Scrubbers of this process, by workspace. */
 export interface Scrubbers {
   /**
-   * Returns the scrubber for the current settings and values of a workspace. Reads their revision every time, so that no lost
-   * message lets a registered value through, and compiles on first use and after a change. Rejects with STORE_UNAVAILABLE
+   * Returns the scrubber for the current settings and values of a workspace. It reads their revision each time, so that a lost
+   * message never lets a registered value through. It compiles on first use and after a change. Rejects with STORE_UNAVAILABLE
    * and ENCRYPTION_KEY_DIFFERS.
    */
   of(workspaceId: string): Promise<WorkspaceScrubber>;
@@ -31,10 +31,10 @@ export interface ScrubbersOptions {
   readonly encryptor: Encryptor;
 }
 
-/** Maximum number of compiled scrubbers, each of one workspace, and of the characters of their registered values together. */
+/** Maximum number of compiled scrubbers, one for each workspace, and of the characters of all their registered values. */
 const MAX_SCRUBBERS = 256;
 const MAX_CHARACTERS = 33_554_432;
-/** Values that are read and decrypted before the event loop is yielded. */
+/** Values that are read and decrypted in one turn of the event loop. */
 const VALUES_AT_ONCE = 250;
 
 /** Decrypted values by id; a value never changes. */
@@ -46,7 +46,7 @@ interface Compiled {
   readonly scrubber: Promise<Scrubber>;
 }
 
-/** Reads the values of a workspace; decrypts only the new ones. */
+/** Reads the values of a workspace and decrypts only the new ones. */
 async function readValues({ pool, encryptor }: ScrubbersOptions, workspaceId: string, known: Values): Promise<Values> {
   const registered = new Map<string, RegisteredValue>();
   for (let after = ""; ; ) {
@@ -62,7 +62,7 @@ async function readValues({ pool, encryptor }: ScrubbersOptions, workspaceId: st
   }
 }
 
-/** Characters of registered values, as the cache counts them. */
+/** Returns the number of characters of registered values, for the bound of the cache. */
 function charactersOf(values: Values): number {
   let sum = 1;
   for (const { value } of values.values()) sum += value.length;
@@ -87,7 +87,7 @@ export function createScrubbers(options: ScrubbersOptions): Scrubbers {
     if (known?.revision === settings.revision) return known;
     const compiled = compile(workspaceId, settings, known);
     cache.set(workspaceId, compiled, { size: 1 });
-    // Its size is known once the values are read; a failure is its reader's.
+    // Its size is known once the values are read. A failure is handled by the reader.
     compiled.values.then(
       (values) => {
         if (cache.peek(workspaceId) === compiled) cache.set(workspaceId, compiled, { size: charactersOf(values) });

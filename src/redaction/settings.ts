@@ -13,26 +13,26 @@ import { DETECTED_KINDS } from "./text/personal-kinds.ts";
 
 /** Redaction settings of a workspace. */
 export interface RedactionSettings {
-  /** True: placeholders in responses are replaced by the caller's own values again. */
+  /** True puts the caller's own values back in place of placeholders in responses. */
   readonly restoreValues: boolean;
-  /** True: images, audio and files pass unscrubbed; false: they are refused. */
+  /** True passes images, audio and files unscrubbed; false refuses them. */
   readonly allowMedia: boolean;
-  /** Kinds whose detectors are switched off. */
+  /** Kinds of values whose detectors are disabled. */
   readonly disabledKinds: readonly string[];
-  /** Exact values, and mail domains as `*@example.com`, that detectors leave alone. */
+  /** Exceptions for detectors: exact values, and mail domains in the form `*@example.com`. */
   readonly allow: readonly string[];
-  /** Base URL of a model's service of the workspace's own, ending in `/v1`; undefined: that of `ACP_LLM_URL`. */
+  /** Base URL of the workspace's own model service, ending in `/v1`; undefined means `ACP_LLM_URL`. */
   readonly llmUrl?: string | undefined;
-  /** Key for it; undefined: none is sent for callers without one. */
+  /** Key for `llmUrl`, sent for callers without a key of their own. */
   readonly llmKey?: string | undefined;
 }
 
-/** Settings with a revision that grows with every change of them and of the registered values. */
+/** Settings with a revision, which grows with every change of the settings and of the registered values. */
 export interface RevisedSettings extends RedactionSettings {
   readonly revision: number;
 }
 
-/** Parts that read and write settings. */
+/** Dependencies for reading and writing settings. */
 export interface SettingsContext {
   readonly pool: Pool;
   readonly logs: Pick<WorkspaceLogs, "of">;
@@ -50,9 +50,9 @@ const DEFAULTS: RevisedSettings = {
   revision: 0,
 };
 
-/** The part of the settings that is kept encrypted, as JSON. */
+/** Settings that are stored encrypted, as JSON. */
 type PrivateSettings = Pick<RedactionSettings, "allow" | "llmUrl" | "llmKey">;
-/** Its place, for the encryptor. */
+/** Place of these settings, for the encryptor. */
 const PRIVATE_PLACE = "redaction_settings.sealed_private";
 
 function settingsFrom(encryptor: Encryptor, workspaceId: string, row: StoredRedactionSettings): RevisedSettings {
@@ -79,8 +79,8 @@ const encryptPrivate = (
 ): Buffer => encryptor.encrypt(workspaceId, PRIVATE_PLACE, JSON.stringify({ allow, llmUrl, llmKey }));
 
 /**
- * Raises the revision, on which every process recompiles the workspace's scrubber. MUST be part of the transaction that makes
- * the change. Returns the settings before it. Throws ENCRYPTION_KEY_DIFFERS, so that nothing is encrypted under two keys.
+ * Raises the revision, so that every process recompiles the workspace's scrubber. MUST run in the transaction of the change.
+ * Returns the previous settings. Throws ENCRYPTION_KEY_DIFFERS, so that nothing is encrypted under two keys.
  */
 export async function raiseRevision(
   transaction: Transaction,
@@ -107,10 +107,10 @@ function assertKinds(kinds: readonly string[]): void {
   throw invalidField(`disabled_kinds[${wrong}]`, `must be one of ${known.map((kind) => `\`${kind}\``).join(", ")}`);
 }
 
-/** Checks the model's service of the workspace's own. Its address is guarded as those of webhooks are. */
+/** Checks the workspace's own model service. Its address is guarded like a webhook's address. */
 async function assertUpstream({ targets }: SettingsContext, { llmUrl, llmKey }: RedactionSettings): Promise<void> {
   if (llmUrl === undefined) {
-    if (llmKey !== undefined) throw invalidField("llm_key", "goes with `llm_url` only; set both, or neither");
+    if (llmKey !== undefined) throw invalidField("llm_key", "needs `llm_url`; set both, or neither");
     return;
   }
   await targets.check(llmUrl, "llm_url");
@@ -118,7 +118,7 @@ async function assertUpstream({ targets }: SettingsContext, { llmUrl, llmKey }: 
   if (new URL(llmUrl).search !== "" || new URL(llmUrl).hash !== "")
     throw invalidField("llm_url", "must have no query and no fragment");
   if (llmKey !== undefined && !HEADER_TEXT.test(llmKey)) {
-    throw invalidField("llm_key", "must be visible ASCII without blanks, as a header carries it");
+    throw invalidField("llm_key", "must be visible ASCII without blanks, so that a header can carry it");
   }
 }
 
@@ -140,7 +140,7 @@ export async function putSettings(
   let wanted: RedactionSettings = { restoreValues, allowMedia, disabledKinds, allow, llmUrl, llmKey: settings.llmKey };
   await log.change(keyId, async ({ transaction, seal }) => {
     const { revision: _, ...before } = await raiseRevision(transaction, encryptor, workspaceId);
-    // The key is not shown, so whoever puts back what was read does not have it. It goes to no other address.
+    // The key is never shown, so a caller that sends back the settings it read does not have it. The key is kept only for the same address.
     if (llmUrl !== undefined && llmUrl === before.llmUrl)
       wanted = { ...wanted, llmKey: wanted.llmKey ?? before.llmKey };
     if (JSON.stringify(before) === JSON.stringify(wanted)) return;

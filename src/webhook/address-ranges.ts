@@ -38,9 +38,9 @@ const REFUSED_6 = [
 
 type Contains = (address: string) => boolean;
 
-/** Creates a test for membership in any of some CIDR blocks. */
+/** Creates a test for addresses in any of the CIDR blocks. */
 function containsAny(blocks: readonly string[]): Contains {
-  // A list for each family, since a common one counts every IPv4 address as part of `::ffff:0:0/96`.
+  // One list for each family, since a common list counts every IPv4 address as part of `::ffff:0:0/96`.
   const lists = { 4: new BlockList(), 6: new BlockList() };
   for (const block of blocks) {
     const [network = "", bits = ""] = block.split("/");
@@ -54,7 +54,7 @@ function containsAny(blocks: readonly string[]): Contains {
 }
 
 /**
- * Creates the test for addresses that requests may go to: public ones, and those in a CIDR block of `allow`. Refuses
+ * Creates the test for allowed addresses of requests: public addresses, and addresses in a CIDR block of `allow`. It refuses
  * anything that is not an address, and addresses with a zone (`fe80::1%eth0`).
  */
 export function createAddressTest(allow: readonly string[]): Contains {

@@ -10,7 +10,7 @@ import { EventQueue, logSpanFrom, type WebhookEvent } from "./event-queue.ts";
 import { type AttemptContext, type AttemptResult, attemptValues, messageFrom, postAttempt } from "./post-attempt.ts";
 import { type DeliveryTiming, type NextState, stateAfter } from "./retry-schedule.ts";
 
-/** Dependencies shared by all deliverers of a process. */
+/** Dependencies that all deliverers of a process share. */
 export interface DelivererContext extends AttemptContext {
   readonly pool: Pool;
   readonly logs: Pick<WorkspaceLogs, "of">;
@@ -23,15 +23,15 @@ export interface DelivererContext extends AttemptContext {
   readonly owner: string;
 }
 
-/** Milliseconds between tries while the database does not answer. */
+/** Milliseconds between attempts while the database does not answer. */
 const FAULT_PAUSE_MS = 1_000;
-/** Longest delay of a timer; a longer wait is woken early, which does no harm. */
+/** Maximum delay of a timer. A longer wait ends early, which is harmless. */
 const MAX_TIMER_MS = 2_147_483_647;
 
 const pause = (signal: AbortSignal): Promise<void> =>
   delay(FAULT_PAUSE_MS, undefined, { signal }).catch(() => undefined);
 
-/** Wake-up signal for one waiter. A signal that is raised between two waits ends the second at once. */
+/** Wake-up signal for one waiter. A signal that is raised between two waits ends the second wait at once. */
 class Signal {
   #isRaised = false;
   #wake = (): void => undefined;
@@ -55,13 +55,15 @@ class Signal {
 }
 
 /**
- * Delivers one webhook's events, one after the other, while the process holds its lease. The log's announcements move the
- * cursor over entries that are not events, so that an idle webhook costs no queries.
+ * Delivers one webhook's events, one after the other, while the process holds its lease. Notifications of the log move the cursor
+ * over entries that are not events, so that an idle webhook costs no queries.
  */
 export class Deliverer {
   readonly workspaceId: string;
   readonly webhookId: string;
-  /** Resolves after the last request: the deliverer was stopped, or found its webhook inactive, deleted or leased away. */
+  /**
+   * Resolves after the last request: the deliverer was stopped, or its webhook is inactive, deleted or leased by another process.
+   */
   readonly done: Promise<void>;
   readonly #context: DelivererContext;
   readonly #queue: EventQueue;
@@ -85,12 +87,12 @@ export class Deliverer {
     return this.#queue.revision;
   }
 
-  /** Log index before which everything was delivered or is not an event of the webhook. */
+  /** Log index before which every event of the webhook is delivered. */
   get cursor(): number {
     return this.#queue.cursor;
   }
 
-  /** Updates the deliverer with its webhook's row, as read by a renewal of the lease. */
+  /** Updates the deliverer with its webhook's row after a renewal of the lease. */
   leaseRenewed(webhook: RenewedWebhook): void {
     if (!webhook.isActive) {
       this.stop();
@@ -99,25 +101,25 @@ export class Deliverer {
     const isChanged = webhook.revision > this.revision;
     this.#update(webhook);
     const isDue = this.#activity === "resting" && this.#dueAtMs <= this.#context.clock.now();
-    // Decisions of other processes are not announced here, so the log's size has to be compared.
+    // This process is not notified of other processes' decisions, so the log's size has to be compared.
     const isBehind = this.#activity === "idle" && this.cursor < webhook.logSize;
     if (isChanged || isDue || isBehind) this.#signal.raise();
   }
 
-  /** Begins no further attempt. */
+  /** Stops beginning attempts. */
   stop(): void {
     this.#stopping.abort();
     this.#signal.raise();
   }
 
-  /** Stops, and aborts the request in flight; its event will be delivered again. */
+  /** Stops, and aborts the request in flight, whose event will be delivered again. */
   abort(): void {
     this.#aborting.abort();
     this.stop();
   }
 
   async #run(): Promise<void> {
-    // Subscribes before it first reads the log, so that no entry is missed in between.
+    // Subscribes before the first read of the log, so that no entry is missed in between.
     const unsubscribe = await this.#subscribe();
     while (!this.#stopping.signal.aborted) await this.#stepOrPause();
     unsubscribe();
@@ -140,7 +142,7 @@ export class Deliverer {
   }
 
   #onEntries(entries: readonly LedgerEvent[]): void {
-    // A resting deliverer reads all that follows the failed event after its retry.
+    // A resting deliverer reads the entries after the failed event when it retries.
     if (this.#activity === "resting") return;
     const span = logSpanFrom(entries);
     const isSkipped = this.#activity === "idle" ? this.#queue.skip(span) : !this.#queue.hasEventsIn(span);
@@ -158,7 +160,7 @@ export class Deliverer {
     }
   }
 
-  /** Does the next thing, and returns the milliseconds to rest after it. */
+  /** Takes the next step, and returns the milliseconds to rest after it. */
   async #step(): Promise<number> {
     this.#activity = "working";
     const event = await this.#queue.next();
@@ -183,7 +185,7 @@ export class Deliverer {
     const [webhook] = rows;
     if (webhook === undefined) return this.stop();
     this.#update(webhook);
-    // The configuration may have changed with this row, or with a renewal since the event was read.
+    // The configuration may have changed in this row, or by a renewal since the event was read.
     const isNext = this.revision === webhook.revision && this.#queue.isNext(event);
     if (isNext && this.#dueAtMs <= clock.now() && !this.#stopping.signal.aborted) await this.#send(webhook, event);
   }
@@ -201,7 +203,7 @@ export class Deliverer {
     });
     if (this.#aborting.signal.aborted) return;
     const next = stateAfter(webhook, seq, result, { timing, nowMs: clock.now(), random });
-    // False: the webhook was changed or leased away meanwhile, which the next read of its row shows.
+    // False if the webhook was changed or leased by another process meanwhile; the next read of its row shows this.
     if (!(await this.#record(webhook, result, next))) return;
     this.#dueAtMs = next.nextAttemptAtMs ?? 0;
     if (result.attempt.delivered) return this.#queue.markDelivered(event);

@@ -9,17 +9,17 @@ import {
 import { Deliverer, type DelivererContext } from "./deliverer.ts";
 import { DAY_MS } from "./retry-schedule.ts";
 
-/** Webhooks that one statement leases, so that processes that start together share them. */
+/** Maximum webhooks that one statement leases, so that processes that start together share them. */
 const CLAIM_PAGE = 200;
-/** Milliseconds that recorded attempts are kept. */
+/** Milliseconds for which recorded attempts are kept. */
 const KEPT_MS = 30 * DAY_MS;
 const PRUNE_INTERVAL_MS = 3_600_000;
-/** Attempts that one statement removes. */
+/** Maximum attempts that one statement removes. */
 const PRUNE_PAGE = 5_000;
 
 /**
- * Delivers the webhooks that this process leases. One process at a time delivers a webhook; when its lease runs out,
- * another takes over.
+ * Delivers the webhooks that this process leases. One process at a time delivers a webhook; when its lease expires, another
+ * process takes over.
  */
 export class Delivery {
   readonly #context: DelivererContext;
@@ -54,7 +54,7 @@ export class Delivery {
     this.#ticking ??= this.#tickWhileWoken();
   }
 
-  /** Begins no further attempt, lets requests in flight finish for a while, and releases the leases. Idempotent. */
+  /** Stops beginning attempts, gives requests in flight some time to finish, and releases the leases. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#drain();
     return this.#closing;
@@ -75,7 +75,7 @@ export class Delivery {
       if (this.#closing === undefined) await this.#claimLeases();
     } catch (error) {
       log.warn({ reason: (error as Error).message }, "cannot renew the leases of webhooks");
-      // After that time another process may have leased them.
+      // By then another process may have leased the webhooks.
       if (performance.now() - this.#renewedAt >= timing.leaseMs) this.#abortAll();
     }
   }
@@ -138,7 +138,7 @@ export class Delivery {
     const timeout = setTimeout(() => this.#abortAll(), timing.drainMs);
     await Promise.all(left.map(({ done }) => done));
     clearTimeout(timeout);
-    // A lease that is not released runs out by itself.
+    // A lease that is not released expires by itself.
     await pool.query({ ...releaseWebhooks, values: [owner] }).catch(() => undefined);
   }
 }

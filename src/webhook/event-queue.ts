@@ -7,7 +7,7 @@ import type { StoredWebhook } from "../store/sql/change-webhook.ts";
 import { readWebhookEvents } from "../store/sql/deliver-webhook.ts";
 import type { JsonObject } from "../tree/canonical.ts";
 
-/** The names of all events. */
+/** Names of all events. */
 export type EventName =
   | "agent.revoked"
   | "escalation.created"
@@ -15,15 +15,15 @@ export type EventName =
   | "decision.blocked"
   | "tool.changed";
 
-/** The facts of an event. They never hold free text that people or agents wrote about an action. */
+/** Data of an event. It never contains free text that people or agents wrote about an action. */
 export type EventData = JsonObject;
 
-/** A log entry that webhooks are told of. */
+/** A log entry that is an event for webhooks. */
 export interface WebhookEvent {
   readonly name: EventName;
   /** Log index of the entry. */
   readonly seq: number;
-  /** RFC 3339 UTC, when the entry was sealed. */
+  /** Time at which the entry was sealed, RFC 3339 in UTC. */
   readonly at: string;
   readonly data: EventData;
 }
@@ -52,7 +52,7 @@ const EVENT_BY_DECISION: Readonly<Record<DecisionBody["decision"], EventName | u
   escalate: "escalation.created",
 };
 
-/** True for an ask that joined a pending escalation, which is no event. */
+/** True for a request that joined a pending escalation, which is not an event. */
 const joins = ({ escalation_id, escalation_expires_at }: DecisionBody): boolean =>
   escalation_id !== undefined && escalation_expires_at === undefined;
 
@@ -64,7 +64,7 @@ const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
   ["mcp_tool_changed", "tool.changed"],
 ]);
 
-/** Makes the span of consecutive entries, of which there MUST be at least one. */
+/** Creates the span of consecutive entries. `entries` MUST NOT be empty. */
 export function logSpanFrom(entries: readonly LedgerEvent[]): LogSpan {
   const names = new Set<EventName>();
   for (const entry of entries) {
@@ -76,7 +76,7 @@ export function logSpanFrom(entries: readonly LedgerEvent[]): LogSpan {
   return { first: entries[0]?.seq ?? 0, end: (entries.at(-1)?.seq ?? -1) + 1, names };
 }
 
-/** Returns the data of a decision without metadata, arguments and content; its reasons are codes. */
+/** Returns the data of a decision, without metadata, arguments and content, and with codes as reasons. */
 function dataFromDecision(body: DecisionBody): EventData {
   const isEscalation = body.decision === "escalate";
   return {
@@ -125,7 +125,7 @@ function dataFromChange(change: ChangeBody): EventData {
   }
 }
 
-/** Reads the event from an entry's body; undefined unless it is one of the wanted ones. */
+/** Reads the event from an entry's body; undefined if it is not a wanted event. */
 function eventFromBody(text: string, wanted: ReadonlySet<string>): WebhookEvent | undefined {
   const body = JSON.parse(text) as DecisionBody | ChangeBody;
   const name = body.type === "decision" ? EVENT_BY_DECISION[body.decision] : EVENT_BY_CHANGE.get(body.type);
@@ -135,7 +135,7 @@ function eventFromBody(text: string, wanted: ReadonlySet<string>): WebhookEvent 
   return { name, seq, at, data: { workspace_id, seq, ...data } };
 }
 
-/** Page size: small, since every event comes with its entry's body. */
+/** Events on one page: few, since each comes with its entry's body. */
 const PAGE = 20;
 
 interface EventRow {
@@ -169,13 +169,13 @@ async function readPage(pool: Pool, workspaceId: string, from: number, names: Re
   };
 }
 
-/** The events of a webhook, read from the log from its cursor on. */
+/** Events of a webhook, read from the log from its cursor on. */
 export class EventQueue {
   readonly #pool: Pool;
   readonly #workspaceId: string;
   #names: ReadonlySet<string> = new Set();
   #revision = 0;
-  // INVARIANT: holds every event of the webhook before `#end` that was not delivered.
+  // INVARIANT: holds every undelivered event of the webhook before `#end`.
   #ahead: WebhookEvent[] = [];
   #end = 0;
 
@@ -190,12 +190,12 @@ export class EventQueue {
     return this.#revision;
   }
 
-  /** Log index before which everything was delivered or is not an event of the webhook. */
+  /** Log index before which every event of the webhook is delivered. */
   get cursor(): number {
     return this.#ahead[0]?.seq ?? this.#end;
   }
 
-  /** Restarts at the cursor of the changed webhook. */
+  /** Applies a changed configuration, and restarts at its cursor. */
   replaceConfig({ events, revision, nextSeq }: StoredWebhook): void {
     this.#names = new Set(events);
     this.#revision = revision;
@@ -216,7 +216,7 @@ export class EventQueue {
     return this.#ahead[0];
   }
 
-  /** Tests that an event from `next` is still next, which a `replaceConfig` in between changes. */
+  /** Tests whether an event from `next` is still the next one, which `replaceConfig` may have changed. */
   isNext(event: WebhookEvent): boolean {
     return this.#ahead[0] === event;
   }
@@ -226,7 +226,7 @@ export class EventQueue {
     if (this.isNext(event)) this.#ahead.shift();
   }
 
-  /** Moves the cursor over a span right after it without events. Returns false if the log has to be read instead. */
+  /** Moves the cursor over a span without events directly after it. Returns false if the log has to be read instead. */
   skip(span: LogSpan): boolean {
     if (this.#ahead.length > 0 || span.first > this.#end || this.hasEventsIn(span)) return false;
     this.#end = Math.max(this.#end, span.end);

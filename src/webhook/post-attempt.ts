@@ -7,33 +7,33 @@ import type { EventData, WebhookEvent } from "./event-queue.ts";
 import { secretsAt } from "./secrets.ts";
 import type { TargetAnswer, Targets } from "./target.ts";
 
-/** A message to a receiver; every attempt sends the same. */
+/** A message to a receiver. Every attempt sends the same message. */
 interface WebhookMessage {
-  /** `msg_…`; receivers recognise repetitions by it. */
+  /** `msg_…`, by which receivers recognise duplicates. */
   readonly id: string;
   readonly body: string;
 }
 
-/** One attempt to deliver a message, as it is recorded. */
+/** Record of one attempt to deliver a message. */
 export interface Attempt {
   readonly messageId: string;
   /** `agent.revoked`, …, or `webhook.test`. */
   readonly event: string;
   /** Log index of the entry; null for a test. */
   readonly seq: number | null;
-  /** From 1. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number;
   readonly atMs: number;
   /** True if the receiver answered with a 2xx status. */
   readonly delivered: boolean;
-  /** Null without an answer. */
+  /** Status of the response; null without a response. */
   readonly statusCode: number | null;
-  /** Null if delivered. */
+  /** Error in one line; null if delivered. */
   readonly error: string | null;
   readonly durationMs: number;
 }
 
-/** A message to post, with the facts of the attempt that are known before. */
+/** A message to post, with the members of the attempt that are already known. */
 interface AttemptRequest extends WebhookMessage, Pick<Attempt, "event" | "seq" | "attempt"> {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
@@ -47,7 +47,7 @@ export interface AttemptContext {
   readonly clock: { now(): number };
 }
 
-/** An attempt and the receiver's answer. */
+/** An attempt and the receiver's response. */
 export interface AttemptResult {
   readonly attempt: Attempt;
   readonly answer: TargetAnswer;
@@ -60,7 +60,7 @@ function bodyFrom(type: string, timestamp: string, data: EventData): string {
   return JSON.stringify({ type, timestamp, data });
 }
 
-/** Makes the message of an event. Its id depends on workspace, webhook and log index alone. */
+/** Creates the message of an event. Its id depends only on workspace, webhook and log index. */
 export function messageFrom(
   { workspaceId, webhookId }: Pick<StoredWebhook, "workspaceId" | "webhookId">,
   event: WebhookEvent,
@@ -71,7 +71,7 @@ export function messageFrom(
   return { id, body: bodyFrom(event.name, event.at, event.data) };
 }
 
-/** Makes the message of a test, with a unique id. */
+/** Creates the message of a test, with a unique id. */
 export function testMessage({ workspaceId, webhookId }: StoredWebhook, nowMs: number): WebhookMessage {
   const data = { workspace_id: workspaceId, webhook_id: webhookId };
   const id = `msg_${base32FromBytes(createUuidV7(nowMs))}`;
@@ -79,8 +79,8 @@ export function testMessage({ workspaceId, webhookId }: StoredWebhook, nowMs: nu
 }
 
 /**
- * Makes the headers of a request: those of Standard Webhooks with a signature by each valid secret, and
- * `X-Service-Signature`, which has room for one signature, by the newest.
+ * Creates the headers of a request: the headers of Standard Webhooks with a signature by each valid secret, and
+ * `X-Service-Signature`, which has room for one signature, by the newest secret.
  */
 function headersFrom(
   secrets: readonly [newest: string, ...older: string[]],
@@ -103,7 +103,8 @@ function errorFrom(answer: TargetAnswer): string | null {
   if (answer.kind === "fault") return answer.error;
   const { status } = answer;
   if (status >= 200 && status < 300) return null;
-  if (status >= 300 && status < 400) return `the receiver redirected with status ${status}, which is not followed`;
+  if (status >= 300 && status < 400)
+    return `the receiver redirected with status ${status}, and redirects are not followed`;
   return `the receiver answered with status ${status}`;
 }
 

@@ -8,23 +8,23 @@ const HOUR_MS = 60 * MINUTE_MS;
 /** A day in milliseconds. */
 export const DAY_MS = 24 * HOUR_MS;
 
-/** Times of the delivery, all in milliseconds. */
+/** Durations of the delivery, in milliseconds. */
 export interface DeliveryTiming {
-  /** Delay after each failed attempt in a row; the last one repeats. */
+  /** Delays after consecutive failed attempts; the last delay repeats. */
   readonly scheduleMs: readonly number[];
-  /** A webhook whose attempts have all failed for this long is deactivated. */
+  /** Time of failures after which a webhook is deactivated. */
   readonly giveUpMs: number;
   /** Timeout of an attempt. */
   readonly attemptMs: number;
-  /** Interval between renewals of the leases, and between looks for webhooks without a lease. */
+  /** Interval between renewals of the leases, and between searches for webhooks without a lease. */
   readonly tickMs: number;
-  /** Duration of a lease: the longest that a killed process's webhooks wait, besides a tick. */
+  /** Duration of a lease. After a process was killed, its webhooks wait at most this long and a tick. */
   readonly leaseMs: number;
-  /** Time that closing gives to requests in flight. */
+  /** Time for requests in flight to finish when the delivery closes. */
   readonly drainMs: number;
 }
 
-/** The schedule recommended by Standard Webhooks. A lease survives three lost renewals. */
+/** Schedule recommended by Standard Webhooks. A lease survives three lost renewals. */
 export const DEFAULT_TIMING: DeliveryTiming = {
   scheduleMs: [
     5 * SECOND_MS,
@@ -44,12 +44,12 @@ export const DEFAULT_TIMING: DeliveryTiming = {
   drainMs: 3 * SECOND_MS,
 };
 
-/** Share by which a delay varies at random, so that receivers that failed together are not retried together. */
+/** Random share of a delay (jitter), so that receivers that failed together are not retried together. */
 const JITTER = 0.2;
 const MAX_RETRY_AFTER_MS = DAY_MS;
 const GONE = 410;
 
-/** Returns the milliseconds that `Retry-After` asks for, in seconds or as a date; 0 if absent or malformed, at most a day. */
+/** Converts `Retry-After`, in seconds or as a date, to milliseconds: at most a day, and 0 if absent or malformed. */
 export function retryAfterMs(text: string | undefined, nowMs: number): number {
   if (text === undefined) return 0;
   const asked = /^\s*\d{1,9}\s*$/.test(text) ? Number(text) * SECOND_MS : Date.parse(text) - nowMs;
@@ -57,8 +57,8 @@ export function retryAfterMs(text: string | undefined, nowMs: number): number {
 }
 
 /**
- * Returns the milliseconds until the next attempt after `failures` failed ones in a row: at least 1, and at least what
- * the receiver asked for. `random` returns a number from 0 to 1.
+ * Returns the milliseconds until the next attempt after `failures` consecutive failures: at least 1, and at least the receiver's
+ * `Retry-After`. `random` returns a number from 0 to 1.
  */
 export function delayAfter(
   { scheduleMs }: Pick<DeliveryTiming, "scheduleMs">,
@@ -72,7 +72,7 @@ export function delayAfter(
   return Math.max(jittered, answer.kind === "answer" ? retryAfterMs(answer.retryAfter, nowMs) : 0);
 }
 
-/** Columns of a webhook after an attempt. */
+/** State of a webhook after an attempt. */
 export interface NextState {
   readonly nextSeq: number;
   readonly failures: number;
@@ -82,7 +82,7 @@ export interface NextState {
   readonly isActive: boolean;
 }
 
-/** Circumstances of the next attempt. */
+/** Inputs for the next state. */
 interface NextStateContext {
   readonly timing: DeliveryTiming;
   /** Epoch milliseconds at the end of the attempt. */
@@ -91,7 +91,7 @@ interface NextStateContext {
   readonly random: () => number;
 }
 
-/** Returns the webhook's state after an attempt to deliver the event at `seq`. A receiver that answers 410 is given up. */
+/** Returns the webhook's state after an attempt to deliver the event at `seq`. A response of 410 deactivates the webhook. */
 export function stateAfter(
   webhook: Pick<StoredWebhook, "failures" | "failingSinceMs">,
   seq: number,

@@ -2,14 +2,14 @@ import { randomBytes } from "node:crypto";
 import type { Encryptor } from "../store/encryptor.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
 
-/** Columns of a webhook's secrets; a ciphertext of one cannot be decrypted as the other's. */
+/** Columns of a webhook's secrets. A ciphertext of one column cannot be decrypted in the other. */
 export type SecretColumn = "sealed_secret" | "sealed_old_secret";
 
 type WebhookId = Pick<StoredWebhook, "workspaceId" | "webhookId">;
 
 const SECRET_BYTES = 32;
 
-/** Makes a secret: `whsec_…`. */
+/** Creates a secret, `whsec_…`. */
 export const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 
 const placeOf = ({ webhookId }: WebhookId, column: SecretColumn): string => `webhook.${column} ${webhookId}`;
@@ -26,7 +26,7 @@ export function secretFrom(encryptor: Encryptor, webhook: StoredWebhook, column:
 }
 
 /**
- * Returns the secrets that sign at a time, newest first: a rotated one signs too until it expires. Throws
+ * Returns the signing secrets at a time, newest first: a rotated secret also signs until it expires. Throws
  * ENCRYPTION_KEY_DIFFERS.
  */
 export function secretsAt(

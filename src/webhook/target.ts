@@ -8,56 +8,56 @@ import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { createAddressTest } from "./address-ranges.ts";
 
-/** Resolves a host name to all its addresses. Rejects when there is none. */
+/** Resolves a host name to all its addresses. Rejects if it has none. */
 export type Lookup = (hostname: string) => Promise<readonly LookupAddress[]>;
 
-/** A receiver's answer, or the reason why there was none: one line without an address in it. */
+/** A receiver's response, or the reason for its absence in one line without an address. */
 export type TargetAnswer =
   | { readonly kind: "answer"; readonly status: number; readonly retryAfter: string | undefined }
   | { readonly kind: "fault"; readonly error: string };
 
-/** A request to a URL that a user gave. */
+/** A request to a URL of a user. */
 export interface TargetRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Timeout of everything: resolving, connecting, the answer. */
+  /** Timeout of the whole request: resolving, connecting, the response. */
   readonly timeoutMs: number;
   /** Aborts the request. */
   readonly signal?: AbortSignal;
 }
 
-/** Guarded requests to URLs that users gave (against server-side request forgery). */
+/** Guarded requests to URLs of users, as protection against server-side request forgery. */
 export interface Targets {
   /**
-   * Rejects with INVALID_FIELD for a URL that is not http or https, cannot be stored, carries credentials or names a host
-   * that cannot be resolved, and with TARGET_NOT_ALLOWED for one that leads to an address that is not allowed. `field` is what
-   * the URL is called in the request, by default `url`.
+   * Checks a URL. Rejects with INVALID_FIELD if it is not http or https, cannot be stored, carries credentials or names a host
+   * that cannot be resolved, and with TARGET_NOT_ALLOWED if it leads to an address that is not allowed. `field` is the name of
+   * the URL's field in the request, by default `url`.
    */
   check(url: string, field?: string): Promise<void>;
-  /** Resolves names for connections of others' making, to allowed addresses only. */
+  /** Resolves names for connections that others open, only to allowed addresses. */
   readonly lookup: LookupFunction;
   /**
-   * Resolves the host, checks every address, and posts once to the checked ones: a name that changes its address after
-   * the check leads nowhere else. Follows no redirect. MUST NOT reject.
+   * Resolves the host, checks every address, and posts once to the checked addresses, so that a name that changes its address
+   * after the check cannot redirect the request. Does not follow redirects. MUST NOT reject.
    */
   post(request: TargetRequest): Promise<TargetAnswer>;
 }
 
 /** Options of `createTargets`. */
 interface TargetsOptions {
-  /** CIDR blocks that are allowed although they are not public. */
+  /** CIDR blocks of private addresses that are allowed. */
   readonly allow: readonly string[];
   /** Default: the system's resolver. */
   readonly lookup?: Lookup | undefined;
-  /** Who the URLs are for, in messages. Default: webhooks. */
+  /** Purpose of the URLs in messages. Default: webhooks. */
   readonly purpose?: string;
 }
 
 const FIELD = "url";
-/** Bytes of an answer's body that are read; all but its status is ignored. */
+/** Maximum bytes of a response's body that are read. Only the status matters. */
 const MAX_ANSWER_BYTES = 65_536;
-/** Milliseconds for one of several addresses to connect before the next is tried in parallel. */
+/** Milliseconds for connecting to one of several addresses before the next one is tried in parallel. */
 const NEXT_ADDRESS_MS = 1_000;
 
 const FAULTS: ReadonlyMap<string, string> = new Map([
@@ -88,7 +88,7 @@ function urlFrom(text: string, field = FIELD): URL {
 
 const hostOf = ({ hostname }: URL): string => (hostname.startsWith("[") ? hostname.slice(1, -1) : hostname);
 
-/** Rejects as soon as the signal aborts, for work that cannot be aborted itself. */
+/** Settles as `work` does, or rejects as soon as the signal aborts, for work that cannot be aborted itself. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const { promise, reject } = Promise.withResolvers<never>();
@@ -101,13 +101,13 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   }
 }
 
-// The system's messages are not passed on: they name addresses, which a user who gave a host name must not learn.
+// The system's messages are not passed on: they contain addresses, which a user who gave a host name must not learn.
 function faultFrom(error: unknown): string {
   const code = String((error as { code?: unknown }).code ?? "");
   return FAULTS.get(code) ?? (code === "" ? "the request failed" : `the request failed: ${code}`);
 }
 
-/** Makes a resolver that knows only the given addresses. */
+/** Creates a resolver that knows only the given addresses. */
 const pinnedTo =
   (addresses: readonly LookupAddress[]): LookupFunction =>
   (_hostname, { all }, callback) => {
@@ -123,13 +123,13 @@ async function discard(response: http.IncomingMessage): Promise<void> {
     bytes += chunk.length;
     if (bytes > MAX_ANSWER_BYTES) response.destroy();
   });
-  // An answer that breaks off after its status still counts.
+  // A response that breaks off after its status still counts.
   await finished(response).catch(() => undefined);
 }
 
 /**
- * Posts once, to one of the given addresses only, under the host name of the URL (`Host`, SNI, certificate). Redirects are
- * answers like any other. MUST NOT reject.
+ * Posts once, only to one of the given addresses, under the host name of the URL (`Host`, SNI, certificate). A redirect is a
+ * response like any other. MUST NOT reject.
  */
 function postTo(
   addresses: readonly LookupAddress[],
@@ -142,7 +142,7 @@ function postTo(
     const request = open(url, {
       method: "POST",
       headers: { ...headers, "Content-Length": Buffer.byteLength(body) },
-      // A reused connection would lead to an address that was checked for an earlier request.
+      // A reused connection could lead to an address that was checked for an earlier request.
       agent: false,
       lookup: pinnedTo(addresses),
       autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,
@@ -177,7 +177,7 @@ export function createTargets({ allow, lookup = defaultLookup, purpose = "webhoo
     const host = hostOf(url);
     const family = isIP(host);
     const addresses = family === 0 ? await lookup(host) : [{ address: host, family }];
-    // Every address has to be allowed: of a public and a private one, the connection might take the private.
+    // Every address has to be allowed: with a public and a private address, the connection might use the private one.
     if (addresses.length === 0 || !addresses.every(({ address }) => isAllowed(address)))
       throw notAllowed(host, purposeOf(field), field);
     return addresses;
@@ -214,7 +214,7 @@ export function createTargets({ allow, lookup = defaultLookup, purpose = "webhoo
     async post(request) {
       const { timeoutMs, signal } = request;
       const ending = new AbortController();
-      const cancel = (): void => ending.abort(new Error("the request was given up"));
+      const cancel = (): void => ending.abort(new Error("the request was cancelled"));
       const timer = setTimeout(() => ending.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
       signal?.addEventListener("abort", cancel, { once: true });
       if (signal?.aborted === true) cancel();

@@ -32,11 +32,11 @@ export interface Webhook {
   readonly events: readonly string[];
   readonly isActive: boolean;
   readonly createdAtMs: number;
-  /** Log index before which everything was delivered or is not one of its events. */
+  /** Log index before which every event of the webhook is delivered. */
   readonly nextSeq: number;
-  /** Failed attempts in a row on the next event. */
+  /** Consecutive failed attempts for the next event. */
   readonly failures: number;
-  /** Null when no retry is due. */
+  /** Time of the next retry; null if no retry is due. */
   readonly nextAttemptAtMs: number | null;
 }
 
@@ -53,13 +53,13 @@ interface WebhookUpdate {
   readonly isActive?: boolean | undefined;
 }
 
-/** The caller and the workspace. */
+/** The caller's key and workspace. */
 export interface WebhookCaller {
   readonly workspaceId: string;
   readonly keyId: string;
 }
 
-/** A webhook with a new secret, which is shown once and never again. */
+/** A webhook with a new secret, which is shown only once. */
 export interface WebhookSecret {
   readonly webhook: Webhook;
   /** `whsec_…`. */
@@ -78,7 +78,7 @@ export interface WebhooksOptions {
   readonly lookup?: Lookup | undefined;
   /** Default: `DEFAULT_TIMING`. */
   readonly timing?: Partial<DeliveryTiming>;
-  /** Epoch milliseconds. Default: the database's clock, which leases always follow. */
+  /** Clock in epoch milliseconds. Default: the database's clock, which leases always follow. */
   readonly clock?: { now(): number };
   /** Returns a number from 0 to 1. Default: `Math.random`. */
   readonly random?: () => number;
@@ -90,11 +90,11 @@ interface Statement {
   readonly text: string;
 }
 
-/** Requests to receivers in flight at once, and those of one workspace. */
+/** Maximum requests to receivers in flight, in all and of one workspace. */
 const DELIVERIES: SemaphoreOptions = { permits: 64, maxPerKey: 32 };
-/** Test requests in flight at once, besides deliveries. */
+/** Maximum test requests in flight, besides deliveries. */
 const TESTS: SemaphoreOptions = { permits: 16, maxPerKey: 8 };
-/** Timeout of a test: below the default deadline of a call, so that the caller gets the outcome. */
+/** Timeout of a test in milliseconds: below the default deadline of a call, so that the caller gets the outcome. */
 const TEST_MS = 8_000;
 
 function webhookFrom(row: WebhookRow | StoredWebhook): Webhook {
@@ -110,10 +110,7 @@ function attemptFrom(row: WebhookDeliveryRow): Attempt {
 const webhookNotFound = (webhookId: string): ControlPlaneError =>
   notFound(ErrorReason.WEBHOOK_NOT_FOUND, "webhook", { webhook_id: webhookId });
 
-/**
- * The webhooks of every workspace: registration and delivery. Methods that take a webhook's id reject with
- * WEBHOOK_NOT_FOUND.
- */
+/** Webhooks of every workspace: registration and delivery. Methods with a webhook's id reject with WEBHOOK_NOT_FOUND. */
 export class Webhooks {
   readonly #orm: Database["orm"];
   readonly #pool: Database["pool"];
@@ -148,12 +145,14 @@ export class Webhooks {
     });
   }
 
-  /** Begins to deliver. */
+  /** Starts the delivery. */
   start(): void {
     this.#delivery.start();
   }
 
-  /** Ends delivering; another process takes over at once. MUST be called before the logs and the database are closed. */
+  /**
+   * Ends the delivery, so that another process can take over at once. MUST be called before the logs and the database are closed.
+   */
   close(): Promise<void> {
     return this.#delivery.close();
   }
@@ -203,8 +202,8 @@ export class Webhooks {
   }
 
   /**
-   * Makes a new secret; the old one signs too until `oldSecretUntilMs`, and one before it no longer. An old one that was
-   * encrypted under another key is given up at once.
+   * Creates a new secret. The old secret also signs until `oldSecretUntilMs`; an earlier one no longer signs. If the old secret
+   * was encrypted under another key, it is dropped at once.
    */
   async rotate(
     caller: WebhookCaller,
@@ -231,7 +230,7 @@ export class Webhooks {
     }
   }
 
-  /** Returns the secret of a webhook; undefined if it was encrypted under another key, of which a rotation is the cure. */
+  /** Returns the secret of a webhook; undefined if it was encrypted under another key, which a rotation repairs. */
   #decryptedOrUndefined(webhook: StoredWebhook): string | undefined {
     try {
       return secretFrom(this.#encryptor, webhook, "sealed_secret");
@@ -240,13 +239,13 @@ export class Webhooks {
     }
   }
 
-  /** Sends one `webhook.test` event, also for an inactive webhook. The receiver's failures MUST NOT make it reject. */
+  /** Sends one `webhook.test` event, also for an inactive webhook. MUST NOT reject because of the receiver's failures. */
   async test({ workspaceId }: WebhookCaller, webhookId: string, signal: AbortSignal): Promise<Attempt> {
     const webhook = await this.#query(readWebhook, [workspaceId, webhookId]);
     if (webhook === undefined) throw webhookNotFound(webhookId);
     const attempt = await this.#tests.run(() => this.#sendTest(webhook, signal), { key: workspaceId, signal });
     if (attempt !== undefined) return attempt;
-    throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the test was sent");
+    throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller disconnected before the test was sent");
   }
 
   /** Lists the attempts of the last 30 days, newest first. */
@@ -261,7 +260,7 @@ export class Webhooks {
     return { items: items.map(attemptFrom), next };
   }
 
-  /** Delivers again from a log index on. Rejects with INVALID_FIELD for an index after the cursor. */
+  /** Delivers the events from a log index on again. Rejects with INVALID_FIELD for an index after the cursor. */
   async replay(caller: WebhookCaller, webhookId: string, fromSeq: number): Promise<Webhook> {
     const row = await this.#query(replayWebhook, [caller.workspaceId, webhookId, fromSeq]);
     if (row === undefined) {
@@ -290,7 +289,7 @@ export class Webhooks {
     return webhookFrom(row);
   }
 
-  /** Logs who changed what, and has it delivered at once if this process leases the webhook. */
+  /** Logs a change with its key, and wakes the delivery so that this process notices the change at once. */
   #announce({ keyId, workspaceId }: WebhookCaller, webhookId: string, message: string): void {
     this.#log.info({ key_id: keyId, workspace_id: workspaceId, webhook_id: webhookId }, message);
     this.#delivery.wake();

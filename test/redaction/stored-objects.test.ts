@@ -97,7 +97,9 @@ describe("what the model's service stores", () => {
     });
 
     const elsewhere = createStoredObjects(createEncryptor("encryption-key-of-the-tests-0123456789"), "other");
-    expect(() => elsewhere.open({ previous_response_id: reply.id })).to.throw("names nothing that this workspace made");
+    expect(() => elsewhere.open({ previous_response_id: reply.id })).to.throw(
+      "names nothing that this workspace created",
+    );
   });
 
   it("has the same ids in the events of an answer as in its whole.", async () => {

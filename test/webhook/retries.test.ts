@@ -108,7 +108,7 @@ describe("webhook retries", () => {
     await test.receiver.waitFor(2);
     expect(test.receiver.received.map(({ path }) => path)).to.deep.equal(["/hook", "/hook"]);
     const [first] = (await test.attemptsOf(webhook.webhookId)).slice(-1);
-    expect(first?.error).to.equal("the receiver redirected with status 302, which is not followed");
+    expect(first?.error).to.equal("the receiver redirected with status 302, and redirects are not followed");
   });
 
   it("delivers to a new URL at once, whatever the old one did.", async () => {

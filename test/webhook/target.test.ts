@@ -215,7 +215,7 @@ describe("createTargets", () => {
       });
       await receiver.waitFor(1);
       ending.abort();
-      expect(await posted).to.deep.equal({ kind: "fault", error: "the request was given up" });
+      expect(await posted).to.deep.equal({ kind: "fault", error: "the request was cancelled" });
     });
 
     for (const { name, reply } of RAW_REPLIES) {

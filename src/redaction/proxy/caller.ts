@@ -8,15 +8,15 @@ import { isInForce } from "../../state/authority-status.ts";
 /** An authenticated caller and the authorization for the model's service. */
 export interface ProxyCaller {
   readonly holder: KeyHolder;
-  /** `Authorization` for the model's service; undefined: none. */
+  /** `Authorization` for the model's service. */
   readonly authorization: string | undefined;
-  /** True if the caller brought its own authorization: the account of the model's service is then its own. */
+  /** True if the caller sent its own authorization, so that the account at the model's service is its own. */
   readonly isOwnAccount: boolean;
 }
 
-/** Slows down the guessing of keys, by address. */
+/** Throttle for the guessing of keys, by address. */
 export interface WrongKeyCounter {
-  /** Counts a wrong key. Returns TOO_MANY_WRONG_KEYS once the address has used up its share, and undefined before. */
+  /** Counts a wrong key. Returns TOO_MANY_WRONG_KEYS once the address has used up its share. */
   refusal(call: {
     readonly address: string | undefined;
     readonly requestId: string;
@@ -29,7 +29,7 @@ export interface CallersOptions {
   readonly authenticate: Authenticator["authenticate"];
   readonly wrongKeys: WrongKeyCounter;
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
-  /** This service's own key for the model's service; undefined: none. */
+  /** This service's own key for the model's service. */
   readonly llmKey: string | undefined;
 }
 
@@ -45,7 +45,7 @@ function fault(reason: ErrorReason, message: string, metadata: Record<string, st
   return new ControlPlaneError(reason, message, metadata);
 }
 
-/** Bearer token of `Authorization`; undefined without the header. Throws INVALID_FIELD for another scheme. */
+/** Returns the bearer token of `Authorization`; undefined without the header. Throws INVALID_FIELD for another scheme. */
 function bearerOf(headers: IncomingHttpHeaders): string | undefined {
   const authorization = headerOf(headers, "authorization");
   if (authorization === undefined) return undefined;
@@ -55,13 +55,13 @@ function bearerOf(headers: IncomingHttpHeaders): string | undefined {
 }
 
 /**
- * Authenticates a caller and separates our key from the model's. With `X-API-Key`, that is our key and the bearer token goes
- * upstream. Without it, our key is the bearer token, as clients send their configured `api_key`, and this service's own key
- * goes upstream. A bearer token that is any key of this service never goes upstream.
+ * Authenticates a caller and separates our key from the key for the model. With `X-API-Key`, this is our key, and the bearer
+ * token goes upstream. Without it, the bearer token is our key, as clients send their configured `api_key`, and this service's
+ * own key goes upstream. A bearer token that is a key of this service never goes upstream.
  *
  * Rejects with KEY_MISSING, KEY_INVALID, INVALID_FIELD, WORKSPACE_NOT_FOUND for another workspace than the key's, AGENT_INACTIVE
- * for a key whose agent is deactivated or revoked, and ROLE_NOT_ALLOWED for an auditor and for a federation token, whose
- * action types say nothing of models.
+ * for a key whose agent is deactivated or revoked, and ROLE_NOT_ALLOWED for an auditor and for a federation token, whose action
+ * types do not cover models.
  */
 export async function authenticateCaller(
   options: CallersOptions,
@@ -94,7 +94,7 @@ export async function authenticateCaller(
 
 const keyInvalid = (): ControlPlaneError => fault(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");
 
-/** Returns the fault, or TOO_MANY_WRONG_KEYS for a wrong key of an address that has sent too many. */
+/** Returns the error, or TOO_MANY_WRONG_KEYS for a wrong key from an address that has sent too many. */
 export function countedIfWrongKey(
   error: unknown,
   { headers, socket }: IncomingMessage,
@@ -114,7 +114,7 @@ async function assertMayAsk({ logs }: CallersOptions, { workspaceId, agentId, ke
   const log = await logs.of(workspaceId);
   const state = await log.caughtUp();
   if (state.agents.get(agentId)?.status !== "active") {
-    const message = `agent \`${agentId}\` is not active and asks no models`;
+    const message = `agent \`${agentId}\` is not active and may not ask models`;
     throw fault(ErrorReason.AGENT_INACTIVE, message, { agent_id: agentId });
   }
   if (!keyId.startsWith("crd_")) return;
@@ -124,7 +124,7 @@ async function assertMayAsk({ logs }: CallersOptions, { workspaceId, agentId, ke
 
 /** Milliseconds between checks of a caller whose request is in flight. */
 const RECHECK_MS = 1_000;
-/** Faults that end a caller's request: its key, agent or workspace changed. Any other fault may pass. */
+/** Reasons that end a caller's request: its key, agent or workspace changed. Any other fault counts as temporary. */
 const ENDS: readonly ErrorReason[] = [
   ErrorReason.KEY_INVALID,
   ErrorReason.AGENT_INACTIVE,
@@ -132,7 +132,7 @@ const ENDS: readonly ErrorReason[] = [
   ErrorReason.WORKSPACE_NOT_FOUND,
 ];
 
-/** Aborts with the fault once a caller may not ask any more. MUST be stopped. */
+/** Creates a signal that aborts with the error once a caller loses its right to ask. The watch MUST be stopped. */
 export function watchCaller(check: () => Promise<unknown>): {
   readonly signal: AbortSignal;
   readonly stop: () => void;

@@ -25,7 +25,7 @@ interface Choice {
   latest: JsonMap;
 }
 
-/** Scrubs the events of `chat/completions` and `completions`: every text of every choice is a stream of its own. */
+/** Scrubs the events of `chat/completions` and `completions`. Every text of every choice is a separate stream. */
 export class ChatStream implements EventScrubber {
   readonly leaked = new Map<PersonalKind, number>();
   readonly #options: ResponseOptions;
@@ -61,7 +61,7 @@ export class ChatStream implements EventScrubber {
     return events;
   }
 
-  /** Returns the choice to send, undefined if it has no content yet, and adds the events to send first to `before`. */
+  /** Returns the choice to send, or undefined if it has no content yet. Adds events that must be sent first to `before`. */
   #pushChoice(given: Json, before: ModelEvent[]): Json | undefined {
     if (!isMap(given)) return given;
     const fragment = fragmentOf(given);
@@ -86,7 +86,7 @@ export class ChatStream implements EventScrubber {
     return choice;
   }
 
-  /** Event with text held back, which goes out before the finish reason and the usage. */
+  /** Returns an event with the text held back, to be sent before the finish reason and the usage. */
   #unfinished(choice: JsonMap): ModelEvent {
     const { usage: _, ...rest } = this.#envelope;
     return { name: undefined, json: { ...rest, choices: [{ ...choice, finish_reason: null }] } };

@@ -12,7 +12,7 @@ import type { EventScrubber, ModelEvent, ResponseOptions } from "./scrub-respons
 /** An event of a `text/event-stream`, or a comment. */
 export type SseItem = { readonly name: string | undefined; readonly data: string } | { readonly comment: string };
 
-/** Reads events from text in chunks, cut anywhere. */
+/** Reads events from text in arbitrary chunks. */
 export interface SseReader {
   /** Returns the items that a chunk completes. Throws LLM_UNAVAILABLE for an event that is too long. */
   push(chunk: string): SseItem[];
@@ -24,11 +24,11 @@ export interface SseReader {
 export interface EventResponseOptions extends ResponseOptions {
   /** Path below `/v1`, which determines the form of the events. */
   readonly path: string;
-  /** Sends a chunk; resolves once there is room for more. */
+  /** Sends a chunk. Resolves once there is room for more. */
   readonly send: (text: string) => Promise<void>;
   /** Receives the id of a response of `/responses`. */
   readonly onResponseId: (id: string) => void;
-  /** Aborts with the fault to end with when the caller may not ask any more. Default: it may for as long as the answer takes. */
+  /** Aborts with an error when the caller loses its right to ask. Default: it never does. */
   readonly callerEnd?: AbortSignal;
 }
 
@@ -37,13 +37,13 @@ export interface EventResponse {
   readonly leaked: KindCounts;
   /** Text that is still to be sent. */
   readonly rest: string;
-  /** Reason why the stream broke off; undefined if it was complete. */
+  /** Error that broke off the stream; undefined if it was complete. */
   readonly fault: ControlPlaneError | undefined;
 }
 
 /** Maximum UTF-16 units of one event. */
 const MAX_EVENT = 16_777_216;
-/** Form of an event's name; others are dropped, since they may be any text. */
+/** Form of an event's name. Other names are dropped, since they may be any text. */
 const PLAIN_NAME = /^[\w.:-]{1,100}$/;
 const LINE_END = /\r\n|\n|\r/;
 const CHAT = /^\/(chat\/)?completions$/;
@@ -69,7 +69,7 @@ export function createSseReader(): SseReader {
     items = [];
     return read;
   };
-  // A last event without an empty line after it counts as well.
+  // A last event without an empty line after it also counts.
   return { push, end: () => push("\n\n") };
 }
 
@@ -93,11 +93,14 @@ function parseData(data: string): Json {
   try {
     return JSON.parse(data) as Json;
   } catch {
-    throw llmUnavailable("the model's service sent an event that is no JSON");
+    throw llmUnavailable("the model's service sent an event that is not JSON");
   }
 }
 
-/** Scrubs and sends events as they arrive. Resolves when the stream has ended in whichever way; all but `rest` was sent. */
+/**
+ * Scrubs and sends events as they arrive. Resolves when the stream has ended, with or without a fault; everything except `rest`
+ * is sent.
+ */
 export async function pipeEvents(options: EventResponseOptions, body: Readable): Promise<EventResponse> {
   const scrubber = createEventScrubber(options.path, options);
   const reader = createSseReader();
@@ -115,7 +118,7 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
     if ("comment" in item) return scrubComment(item.comment);
     const { name, data } = item;
     if (data === DONE) {
-      // Held back until the leaks are sealed: clients take it for the end.
+      // Held back until the leaks are sealed, because clients take this event as the end.
       rest = eventText(name, data);
       return scrubber.end().map(modelEventText).join("");
     }
@@ -145,12 +148,12 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
   }
 }
 
-/** Counts the leaks of a stream that broke off; the text held back is lost. */
+/** Counts the leaks of a stream that broke off. The text held back is dropped. */
 function leaksOfBroken(scrubber: EventScrubber): KindCounts {
   try {
     scrubber.end();
   } catch {
-    // The same fault again; leaks counted before it count.
+    // The same fault occurred again; the leaks that were counted before remain.
   }
   return scrubber.leaked;
 }

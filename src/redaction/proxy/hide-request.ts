@@ -22,21 +22,21 @@ import {
 import type { StoredObjects } from "./stored-objects.ts";
 
 /**
- * Placeholders of conversations, kept from one request to the next in this process. A forgotten placeholder stays in texts
- * as it is and never becomes another value.
+ * Placeholders of conversations, kept from one request to the next in this process. A forgotten placeholder stays unchanged in
+ * texts and never becomes another value.
  */
 export type Conversations = LRUCache<string, Placeholders>;
 
 /** A request to a model with placeholders for its personal values. */
 export interface HiddenRequest {
-  /** Undefined: none. */
+  /** Body of the request, if any. */
   readonly body: Buffer | undefined;
   readonly placeholders: Placeholders;
   /** True if the response is to be a JSON document. */
   readonly isJson: boolean;
-  /** Name of the model; null if it is missing or may be personal. */
+  /** Name of the model; null if it is missing or could be a personal value. */
   readonly model: string | null;
-  /** Keeps the placeholders for requests that continue from a response. */
+  /** Keeps the placeholders for requests that continue a response. */
   keepFor(responseId: string): void;
 }
 
@@ -44,7 +44,7 @@ export interface HiddenRequest {
 export interface RequestContext {
   readonly conversations: Conversations;
   readonly maxBodyBytes: number;
-  /** Counts bytes of a body as they arrive. Throws OVERLOADED when the requests in flight hold too many. */
+  /** Counts bytes of a body as they arrive. Throws OVERLOADED if the requests in flight hold too many. */
   readonly hold: (bytes: number) => void;
 }
 
@@ -52,10 +52,10 @@ export interface RequestContext {
 const IDLE_MS = 3_600_000;
 /** Maximum number of conversations. */
 const MAX_CONVERSATIONS = 10_000;
-/** Maximum number and characters of the values in one conversation; a larger one starts anew. */
+/** Maximum number and characters of the values in one conversation; a larger conversation starts over. */
 const MAX_VALUES = 10_000;
 const MAX_VALUE_TEXT = 1_048_576;
-/** Maximum characters that all conversations remember; past it the oldest is forgotten. A value counts for its bookkeeping too. */
+/** Maximum characters in all conversations; beyond this the oldest is forgotten. Includes an overhead for each value. */
 const MAX_REMEMBERED = 67_108_864;
 const VALUE_OVERHEAD = 200;
 const CONVERSATION_HEADER = "x-conversation-id";
@@ -93,12 +93,12 @@ async function readJson(
     json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) as Json;
   } catch {
     // Without the cause, which quotes the body.
-    throw new ControlPlaneError(ErrorReason.MALFORMED_JSON, "the body is no JSON in UTF-8");
+    throw new ControlPlaneError(ErrorReason.MALFORMED_JSON, "the body is not JSON in UTF-8");
   }
   return withinDepth(() => objects.open(json));
 }
 
-/** Key of the conversation that a request continues; undefined: none. */
+/** Returns the key of the conversation that a request continues. */
 function conversationOf(request: IncomingMessage, body: Json | undefined): string | undefined {
   const given = request.headers[CONVERSATION_HEADER];
   if (typeof given === "string" && given !== "") {
@@ -118,7 +118,7 @@ function asksForJson(body: Json | undefined): boolean {
   return isMap(format) && typeof format.type === "string" && format.type.startsWith("json");
 }
 
-/** Throws NOT_SCRUBBABLE for a personal value in the path, where a placeholder would change the target. */
+/** Throws NOT_SCRUBBABLE for a personal value in the path, because a placeholder would change the target. */
 function assertPlain({ scrubber }: WorkspaceScrubber, { path }: ProxyTarget): void {
   const [finding] = scrubber.find(path);
   if (finding !== undefined) throw notScrubbable("path", `holds a personal value (\`${finding.kind}\`)`);
@@ -145,7 +145,7 @@ export async function readHiddenRequest(
   const { conversations } = context;
   const body = await readJson(request, context, objects);
   const conversation = conversationOf(request, body);
-  // With the revision, since placeholders use the scrubber of their time.
+  // The key includes the revision, since placeholders use the scrubber of their revision.
   const keyOf = (id: string): string => JSON.stringify([target.workspaceId, keyId, settings.revision, id]);
   const known = conversation === undefined ? undefined : conversations.get(keyOf(conversation));
   const isReusable = known !== undefined && known.size <= MAX_VALUES && known.textLength <= MAX_VALUE_TEXT;
@@ -163,7 +163,7 @@ export async function readHiddenRequest(
   };
 }
 
-/** Hides the values of a body in turns of the event loop: collects its texts, hides each, and puts them in their places. */
+/** Hides the values of a body over several event-loop turns: collects its texts, hides each, and puts them back. */
 async function hideBody(placeholders: Placeholders, allowMedia: boolean, body: Json): Promise<Buffer> {
   const texts = new Set<string>();
   const collect = (text: string): string => {
@@ -182,7 +182,7 @@ async function hideBody(placeholders: Placeholders, allowMedia: boolean, body: J
   return withinDepth(() => Buffer.from(JSON.stringify(hideRequest({ hide, allowMedia }, body))));
 }
 
-/** Runs a recursion over a body. Throws BODY_TOO_DEEP in place of a stack overflow. */
+/** Runs a recursion over a body. Throws BODY_TOO_DEEP instead of a stack overflow. */
 function withinDepth<T>(recurse: () => T): T {
   try {
     return recurse();
@@ -194,14 +194,14 @@ function withinDepth<T>(recurse: () => T): T {
 
 /** Options for hiding the body of a request. */
 interface HideOptions {
-  /** Hides the values of a text that is no JSON document. */
+  /** Hides the values of a text that is not a JSON document. */
   readonly hide: (text: string) => string;
-  /** True: images, audio and files pass unchanged; false: they are refused. */
+  /** True passes images, audio and files unchanged; false refuses them. */
   readonly allowMedia: boolean;
 }
 
 const MEDIA_REFUSED =
-  "is an image, audio or a file, which cannot be scrubbed; the workspace may allow it by `allow_media`";
+  "is an image, audio or a file, which cannot be scrubbed; the workspace may allow it with `allow_media`";
 const TOKENS_REFUSED = "holds token numbers, which cannot be scrubbed; send text";
 /** Members that may hold text as token numbers. */
 const TOKEN_MEMBERS = new Set(["input", "prompt"]);
@@ -220,7 +220,7 @@ function isJsonDocument(text: string): boolean {
 
 /**
  * Hides the personal values of one text. In a JSON document, such as the arguments and results of tools, it hides them in the
- * decoded strings and numbers, so that escapes conceal nothing and the text stays JSON.
+ * decoded strings and numbers, so that escapes cannot conceal a value and the text stays JSON.
  */
 function hideText(hide: HideOptions["hide"], text: string): string {
   if (!isJsonDocument(text)) return hide(text);
@@ -240,11 +240,11 @@ function assertNoTokens(name: string, path: string, list: readonly Json[]): void
 }
 
 /**
- * Hides the personal values in a body: in every text, whatever its member is called, and in names of members that are not the
- * protocol's. Throws NOT_SCRUBBABLE for media and token numbers.
+ * Hides the personal values in a body: in every text, whatever the name of its member, and in names of members outside of the
+ * protocol. Throws NOT_SCRUBBABLE for media and token numbers.
  */
 function hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): Json {
-  /** Hides the values of a text that may be media: a picture's URL, or a file's bytes. */
+  /** Hides the values of a text that may be media, such as a picture's URL or a file's bytes. */
   const hideMediaText = (path: string, text: string): string => {
     if (isMediaText(text)) return text;
     const held = textOfDataUrl(text);
@@ -265,7 +265,7 @@ function hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): 
     const isMediaHere = isMedia(value);
     if (isMediaHere && !allowMedia) throw notScrubbable(path, MEDIA_REFUSED);
     const at = (name: string): string => (path === "" ? name : `${path}.${name}`);
-    // Errors do not quote names of foreign members, which may be personal.
+    // Errors do not quote names of unknown members, which may be personal.
     const pathOf = (name: string): string => (isPlainName(name) ? at(name) : path);
     const members = Object.entries(value);
     return Object.fromEntries(
@@ -292,5 +292,5 @@ function hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): 
   return hide("", "", body, false);
 }
 
-/** Digits as in the groups of a personal value. */
+/** Four digits in a row, as in a group of a personal value. */
 const DIGITS = /\d{4}/;

@@ -16,7 +16,7 @@ interface BodyBounds {
   readonly hold: (bytes: number) => void;
 }
 
-/** Reads a whole body. Rejects with BODY_TOO_LARGE past its bound, and with CANCELLED when the caller goes away. */
+/** Reads a whole body. Rejects with BODY_TOO_LARGE beyond its bound, and with CANCELLED when the caller disconnects. */
 export async function readRequestBody(
   request: IncomingMessage,
   { maxBodyBytes: maxBytes, hold }: BodyBounds,
@@ -32,10 +32,10 @@ export async function readRequestBody(
     }
   } catch (error) {
     if (error instanceof ControlPlaneError) throw error;
-    throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away", {}, { cause: error });
+    throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller disconnected", {}, { cause: error });
   }
   if (size <= maxBytes) return Buffer.concat(chunks);
-  // The rest is read and dropped, so that the caller gets to read the response.
+  // The rest is read and dropped, so that the caller can read the response.
   request.resume();
   const message = `the request is larger than ${maxBytes} bytes`;
   throw new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, message, { max_bytes: String(maxBytes) });
@@ -77,9 +77,11 @@ export async function writeChunk(response: ServerResponse, text: string): Promis
   });
 }
 
-/** Headers of a caller that are forwarded, with the form of their values: words of the protocol, never free text or a key. */
+/**
+ * Headers of a caller that are forwarded, with the form of their values: only words of the protocol, never free text or a key.
+ */
 const UP: ReadonlyMap<string, RegExp> = new Map([["openai-beta", /^[a-z][a-z0-9_-]{0,39}=v\d{1,3}$/]]);
-/** Headers that choose a part of the account, forwarded if the account is the caller's own. */
+/** Headers that select a part of the account; they are forwarded if the account is the caller's own. */
 const ACCOUNT: ReadonlyMap<string, RegExp> = new Map([
   ["openai-organization", /^org-[\w-]{1,64}$/],
   ["openai-project", /^proj_[\w-]{1,64}$/],
@@ -110,11 +112,11 @@ export function requestHeaders(
   return { ...picked, accept, ...(authorization === undefined ? {} : { authorization }) };
 }
 
-/** Headers for the caller, without those that name `secret`. */
+/** Headers for the caller, without headers that contain `secret`. */
 export const responseHeaders = (headers: IncomingHttpHeaders, secret: string | undefined): Record<string, string> =>
   pickHeaders(headers, (name, value) => DOWN.test(name) && (secret === undefined || !value.includes(secret)));
 
-/** Media type of a body in lower case, without parameters; empty if there is none. */
+/** Media type of a body in lower case, without parameters; else empty. */
 export function mediaTypeOf(headers: IncomingHttpHeaders): string {
   const [type = ""] = (headers["content-type"] ?? "").split(";");
   return type.trim().toLowerCase();
@@ -140,7 +142,7 @@ function errorType(status: number): string {
   return TYPE_BY_STATUS.get(status) ?? (status >= 500 ? "server_error" : "invalid_request_error");
 }
 
-/** Converts a thrown value; the code is the reason in lower case. An unknown fault gets a fixed text. */
+/** Converts a thrown value. The code is the reason in lower case. An unknown fault gets a fixed text. */
 export function openAiErrorFrom(error: unknown): OpenAiError {
   const fault = controlPlaneErrorFrom(error);
   const status = httpStatusFromReason(fault.reason);
@@ -149,7 +151,7 @@ export function openAiErrorFrom(error: unknown): OpenAiError {
   return { status, body: { error: { message: fault.message, type: errorType(status), param, code } } };
 }
 
-/** Converts an upstream's error of an unknown form. */
+/** Converts an upstream's error in an unknown form. */
 export function plainOpenAiError(status: number, message: string): OpenAiError {
   return { status, body: { error: { message, type: errorType(status), param: null, code: null } } };
 }

@@ -8,7 +8,7 @@ export interface ProxyTarget {
   readonly hasQuery: boolean;
 }
 
-/** One operation of OpenAI's interface. */
+/** One operation of OpenAI's API. */
 interface Operation {
   readonly method: string;
   readonly path: RegExp;
@@ -16,7 +16,7 @@ interface Operation {
 
 const ROUTE = /^\/api\/redact\/([^/?]+)\/openai\/v1(\/[^?]*)?(\?.*)?$/;
 /**
- * The operations that the proxy serves. They ask a model, or name models. All others read or change what is stored in the
+ * Operations that the proxy serves. They ask a model, or list models. Other operations read or change what is stored in the
  * account, which workspaces may share.
  */
 const OPERATIONS: readonly Operation[] = [
@@ -28,7 +28,7 @@ const OPERATIONS: readonly Operation[] = [
   { method: "GET", path: /^\/models(\/\w[\w.:-]*){0,4}$/ },
 ];
 
-/** Parses a URL; undefined if it is not the proxy's. Throws INVALID_FIELD for a path that is not percent-encoded text. */
+/** Parses a URL; undefined if it is not the proxy's. Throws INVALID_FIELD for a path with an invalid percent-encoding. */
 export function parseTarget(url: string): ProxyTarget | undefined {
   const [, workspace, path = "/", query = ""] = ROUTE.exec(url) ?? [];
   if (workspace === undefined) return undefined;
@@ -36,13 +36,13 @@ export function parseTarget(url: string): ProxyTarget | undefined {
     const hasQuery = query.length > 1;
     return { workspaceId: decodeURIComponent(workspace), path: decodeURIComponent(path), hasQuery };
   } catch (error) {
-    throw invalidField("path", "is not encoded as a URL is", error);
+    throw invalidField("path", "is not a valid URL encoding", error);
   }
 }
 
 /**
  * Throws unless the proxy serves the operation: ROUTE_NOT_FOUND for another path, METHOD_NOT_ALLOWED for another method, and
- * INVALID_FIELD for a query. A path that passes holds no character that a URL encodes, so it goes upstream as it is.
+ * INVALID_FIELD for a query. An accepted path has no characters that a URL would encode, so it goes upstream unchanged.
  */
 export function assertServed(method: string, { path, hasQuery }: ProxyTarget): void {
   const allowed = OPERATIONS.filter((operation) => operation.path.test(path)).map((operation) => operation.method);
@@ -54,5 +54,5 @@ export function assertServed(method: string, { path, hasQuery }: ProxyTarget): v
     const metadata = { method, allow: allowed.join(", ") };
     throw new ControlPlaneError(ErrorReason.METHOD_NOT_ALLOWED, `\`${method}\` is not served here`, metadata);
   }
-  if (hasQuery) throw invalidField("query", "must be empty: no operation that the proxy serves takes one");
+  if (hasQuery) throw invalidField("query", "must be empty: the operations of the proxy take none");
 }

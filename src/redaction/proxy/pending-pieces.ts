@@ -6,7 +6,7 @@ import { assertMediaAllowed, openText, type ResponseOptions, scrubValue } from "
 /** Path in a message: names of members, and for lists the `index` member of items. */
 type Path = readonly (string | number)[];
 
-/** A piece of a message, scrubbed. */
+/** A scrubbed piece of a message. */
 export interface ScrubbedPiece {
   readonly piece: JsonMap;
   /** False if all of its text is held back. */
@@ -44,14 +44,14 @@ const setAt = (target: Record<string, unknown>, path: Path, text: string): void 
   at[path.at(-1) as string] = text;
 };
 
-/** Scrubs one message that arrives in pieces: each of its texts is a stream of its own, found by its path. */
+/** Scrubs one message that arrives in pieces. Each text in it is a separate stream, identified by its path. */
 export class PendingPieces {
   readonly #options: ResponseOptions;
   readonly #leaked: Map<PersonalKind, number>;
   readonly #texts = new Map<string, PendingText>();
   #hasContent = false;
 
-  /** Leaks are added to `leaked` when texts end. */
+  /** Adds leaks to `leaked` when texts end. */
   constructor(options: ResponseOptions, leaked: Map<PersonalKind, number>) {
     this.#options = options;
     this.#leaked = leaked;
@@ -64,7 +64,7 @@ export class PendingPieces {
     return { piece: scrubbed, hasContent: this.#hasContent };
   }
 
-  /** Ends all texts. Returns a piece with the text held back; undefined if there is none. */
+  /** Ends all texts. Returns a piece with the text held back, if any. */
   end(): JsonMap | undefined {
     const rest = emptyMap();
     for (const { path, stream } of this.#texts.values()) {
@@ -115,6 +115,6 @@ export class PendingPieces {
   }
 }
 
-/** Index that an item carries, else its position. */
+/** Returns the `index` member of an item, else its position. */
 const indexOf = (item: Json, position: number): number =>
   isMap(item) && typeof item.index === "number" ? item.index : position;

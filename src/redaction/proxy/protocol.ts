@@ -1,6 +1,6 @@
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 
-/** JSON as the protocol carries it. */
+/** JSON value of the protocol. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonMap;
 /** A JSON object. */
 export type JsonMap = { readonly [key: string]: Json };
@@ -9,11 +9,11 @@ export type JsonMap = { readonly [key: string]: Json };
 export const isMap = (value: Json | undefined): value is JsonMap =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Members with bytes that a server made and that must come back as they are. */
+/** Members with a server's bytes, which must come back unchanged. */
 const BYTES = new Set(["encrypted_content", "signature", "thought_signature", "obfuscation"]);
-/** Form of such bytes: base64, longer than any personal value. Any other text in these members is scrubbed. */
+/** Form of these bytes: base64, longer than any personal value. Any other text in these members is scrubbed. */
 const BYTES_TEXT = /^[\w+/=-]{40,}$/;
-/** Members of responses with words of the protocol or identifiers of a server, never text of a person or a model. */
+/** Members of responses with words of the protocol or identifiers of a server, but never text of a person or a model. */
 const WORDS = new Set([
   "id",
   "object",
@@ -34,9 +34,9 @@ const WORDS = new Set([
   "encoding_format",
   ...BYTES,
 ]);
-/** Form of such a value. Any other text in these members is scrubbed. */
+/** Form of these values. Any other text in these members is scrubbed. */
 const WORDS_TEXT = /^(?=[\w.:/=+-]*[A-Za-z])[\w.:/=+-]+$/;
-/** Form of the protocol's member names; others may be text of a person or a model. */
+/** Form of the protocol's member names; other names may be text of a person or a model. */
 const PLAIN_NAME = /^[\w$-]{1,64}$/;
 /** Types of message parts with media. */
 const MEDIA_TYPES = new Set([
@@ -58,13 +58,13 @@ const MEDIA_TYPES = new Set([
 ]);
 /** Members whose text is media wherever they occur. */
 const MEDIA_TEXTS = new Set(["b64_json", "file_data", "partial_image_b64", "image_url", "image"]);
-/** Members with audio, or with the voice to answer in. */
+/** Members with audio, or with the voice of the answer. */
 const AUDIO_MEMBERS = new Set(["audio", "input_audio"]);
 
-/** True if the text of a request's member is bytes of a server, which pass unscrubbed. */
+/** True if the text of a request's member is a server's bytes, which pass unscrubbed. */
 export const isBytes = (name: string, text: string): boolean => BYTES.has(name) && BYTES_TEXT.test(text);
 
-/** True if the text of a response's member is the protocol's own and passes unscrubbed. */
+/** True if the text of a response's member belongs to the protocol and passes unscrubbed. */
 export const isOpaque = (name: string, text: string): boolean => WORDS.has(name) && WORDS_TEXT.test(text);
 
 /** Media as a `data:` URL. */
@@ -77,7 +77,7 @@ const DATA_URL = /^data:([^,]*),(.*)$/is;
 /** True if a text is media, which no detector reads. */
 export const isMediaText = (text: string): boolean => MEDIA_URL.test(text) || MEDIA_BYTES.test(text);
 
-/** The text that a `data:` URL holds; undefined for any other text. */
+/** Returns the text in a `data:` URL; undefined for any other text. */
 export function textOfDataUrl(url: string): string | undefined {
   const [, parameters = "", data] = DATA_URL.exec(url) ?? [];
   if (data === undefined) return undefined;
@@ -89,10 +89,10 @@ export function textOfDataUrl(url: string): string | undefined {
   }
 }
 
-/** True if a member's name is the protocol's own. */
+/** True if a member's name belongs to the protocol. */
 export const isPlainName = (name: string): boolean => PLAIN_NAME.test(name);
 
-/** True if a member's text is a JSON document of its own. */
+/** True if a member's text is a JSON document. */
 export const isDocument = (name: string): boolean => name === "arguments";
 
 /** True if a value is a message part with an image, audio or a file. */
@@ -113,7 +113,7 @@ export function notScrubbable(field: string, description: string): ControlPlaneE
   return new ControlPlaneError(ErrorReason.NOT_SCRUBBABLE, `\`${field}\` ${description}`, { field }, { violations });
 }
 
-/** Creates the error for an upstream that does not answer, or whose response cannot be scrubbed. */
+/** Creates the error for an upstream that does not answer or whose response cannot be scrubbed. */
 export function llmUnavailable(message: string, cause?: unknown): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.LLM_UNAVAILABLE, message, {}, { cause });
 }

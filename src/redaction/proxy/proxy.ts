@@ -35,7 +35,7 @@ import { OWN_OBJECTS } from "./stored-objects.ts";
 import { createUpstream, type Upstream, type UpstreamResponse, type UpstreamTiming } from "./upstream.ts";
 import { readWholeResponse } from "./whole-response.ts";
 
-/** Serves models under `/api/redact/{workspace_id}/openai/v1` by OpenAI's interface, without personal values. */
+/** Serves OpenAI's API under `/api/redact/{workspace_id}/openai/v1` and removes personal values from requests and responses. */
 export interface RedactionProxy {
   readonly prefix: string;
   /** Serves a request; returns false for a path that is not the proxy's. MUST NOT reject. */
@@ -52,22 +52,22 @@ export interface RedactionProxyOptions {
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
   readonly metrics: Registry;
-  /** Base URL of the model's service, ending in `/v1`; undefined: every request is LLM_NOT_CONFIGURED. */
+  /** Base URL of the model's service, ending in `/v1`. If undefined, every request fails with LLM_NOT_CONFIGURED. */
   readonly llmUrl: string | undefined;
-  /** This service's own key for it; undefined: none is sent for callers without one. */
+  /** This service's own key for the model's service, sent for callers without a key of their own. */
   readonly llmKey: string | undefined;
   /** Maximum bytes of a request. */
   readonly maxBodyBytes: number;
-  /** Maximum bytes that the bodies of all requests in flight hold together. Default `MAX_HELD_BYTES`. */
+  /** Maximum bytes of the bodies of all requests in flight. Default `MAX_HELD_BYTES`. */
   readonly maxHeldBytes?: number;
   /** Default `DEFAULT_UPSTREAM_TIMING`. */
   readonly timing?: UpstreamTiming;
 }
 
 const PREFIX = "/api/redact";
-/** Models' services of workspaces whose connections are kept; those of a forgotten one end by themselves when they are idle. */
+/** Maximum model services of workspaces whose connections are kept. Connections of a forgotten service end when they are idle. */
 const MAX_OWN_UPSTREAMS = 256;
-/** Default for the bytes of all bodies in flight. A body is held as text, as JSON and hidden at once. */
+/** Default for the bytes of all bodies in flight. A body is held three times: as text, as JSON and in its hidden form. */
 const MAX_HELD_BYTES = 67_108_864;
 const EVENT_STREAM = "text/event-stream";
 const EVENT_HEADERS = {
@@ -75,7 +75,7 @@ const EVENT_HEADERS = {
   "cache-control": "no-cache",
   "x-accel-buffering": "no",
 };
-/** Paths below `/v1` that are counted by name; all others count as `other`. */
+/** Paths below `/v1` that are counted by name; other paths are counted as `other`. */
 const COUNTED_PATHS = ["/chat/completions", "/responses", "/embeddings", "/models"];
 
 /** One request through the proxy, from the hidden request to the scrubbed response. */
@@ -84,10 +84,10 @@ interface ProxyExchange {
   readonly response: ServerResponse;
   readonly target: ProxyTarget;
   readonly signal: AbortSignal;
-  /** Aborts with the fault when the caller may not ask any more. */
+  /** Aborts with an error when the caller loses its right to ask. */
   readonly callerEnd: AbortSignal;
   readonly caller: ProxyCaller;
-  /** Our key for the model's service, which no answer shows; undefined: none. */
+  /** Our key for the model's service, which is masked in every response. */
   readonly llmKey: string | undefined;
   readonly hidden: HiddenRequest;
   readonly options: ResponseOptions;
@@ -115,13 +115,13 @@ class OpenAiProxy implements RedactionProxy {
     this.#upstream = llmUrl === undefined ? undefined : createUpstream(llmUrl, timing);
     this.#requests = new Counter({
       name: "acp_redaction_requests_total",
-      help: "Requests to the redaction proxy, by path and by the status of the answer.",
+      help: "Requests to the redaction proxy, by path and by the status of the response.",
       labelNames: ["path", "status"],
       registers: [metrics],
     });
     this.#leaks = new Counter({
       name: "acp_redaction_leaked_total",
-      help: "Personal values that models said and that were scrubbed, by kind.",
+      help: "Personal values that were scrubbed from responses of models, by kind.",
       labelNames: ["kind"],
       registers: [metrics],
     });
@@ -148,7 +148,7 @@ class OpenAiProxy implements RedactionProxy {
       await this.#exchange(request, response, target, held);
     } catch (error) {
       if (!response.destroyed) this.#report(request, error);
-      // What is left of a refused body is read and dropped, so that the caller gets to read the response.
+      // The rest of a refused body is read and dropped, so that the caller can read the response.
       request.resume();
       sendError(response, error);
     } finally {
@@ -206,7 +206,7 @@ class OpenAiProxy implements RedactionProxy {
 
   async #forward(upstream: Upstream, exchange: ProxyExchange): Promise<void> {
     const { request, target, hidden, signal, caller, llmKey } = exchange;
-    // Of the account that is asked: the key of the shared one goes nowhere else.
+    // The authorization belongs to the account that is asked; the key of the shared account goes nowhere else.
     const authorization = caller.isOwnAccount ? caller.authorization : llmKey && `Bearer ${llmKey}`;
     const json = hidden.body === undefined ? {} : { "content-type": "application/json" };
     const received = await upstream.send({
@@ -218,12 +218,12 @@ class OpenAiProxy implements RedactionProxy {
     });
     try {
       if (received.status >= 300 && received.status < 400) {
-        throw llmUnavailable("the model's service redirected, which is not followed");
+        throw llmUnavailable("the model's service sent a redirect, and redirects are not followed");
       }
       if (!caller.isOwnAccount && (received.status === 401 || received.status === 403)) {
-        // Its text may name the key and the account.
+        // The response's text may contain the key and the account.
         throw llmUnavailable(
-          "the model's service refused our key; set `ACP_LLM_KEY`, or `llm_key` in the settings, to one that it takes",
+          "the model's service refused our key; set `ACP_LLM_KEY`, or `llm_key` in the settings, to a valid key",
         );
       }
       const isStream = received.status < 300 && mediaTypeOf(received.headers) === EVENT_STREAM;
@@ -244,7 +244,7 @@ class OpenAiProxy implements RedactionProxy {
 
   async #respondEvents(exchange: ProxyExchange, received: UpstreamResponse): Promise<void> {
     const { response, target, options, hidden, request, signal, callerEnd, llmKey } = exchange;
-    // Refuses unknown events before anything is sent, while the status can still say so.
+    // Refuses unknown events before anything is sent, while the status can still be an error.
     createEventScrubber(target.path, options);
     const headers = responseHeaders(received.headers, llmKey);
     response.writeHead(received.status, { ...headers, ...EVENT_HEADERS }).flushHeaders();
@@ -255,14 +255,14 @@ class OpenAiProxy implements RedactionProxy {
     try {
       await this.#recordLeaks(exchange, leaked);
     } catch (error) {
-      // The response must not look complete when its leaks are not on record.
+      // The response must not look complete if its leaks are not recorded.
       response.destroy();
       throw error;
     }
     response.end(withoutKey(llmKey, rest));
   }
 
-  /** Counts and seals leaks, if there are any, and sends the notices once the response has ended. */
+  /** Counts and seals leaks, and sends the notices once the response has ended. */
   async #recordLeaks({ response, target, caller, hidden }: ProxyExchange, counts: KindCounts): Promise<void> {
     if (totalCount(counts) === 0) return;
     for (const [kind, count] of counts) this.#leaks.inc({ kind }, count);
@@ -283,7 +283,7 @@ class OpenAiProxy implements RedactionProxy {
     held.bytes += bytes;
   }
 
-  /** The model's service of a workspace, and our key for it: its own, or the one that workspaces share. */
+  /** Returns the model's service of a workspace and our key for it: the workspace's own, or the shared service. */
   async #upstreamFor({ llmUrl, llmKey }: RedactionSettings): Promise<ModelAccount> {
     if (llmUrl === undefined) {
       if (this.#upstream !== undefined) return { upstream: this.#upstream, llmKey: this.#options.llmKey };
@@ -293,7 +293,7 @@ class OpenAiProxy implements RedactionProxy {
     const known = this.#ownUpstreams.get(llmUrl);
     if (known !== undefined) return { upstream: known, llmKey };
     const { redaction, timing } = this.#options;
-    // An address in the URL itself is not looked up when it is connected to.
+    // An IP address in the URL is not looked up at connection time, so it is checked here.
     await redaction.targets.check(llmUrl, "llm_url");
     const upstream = createUpstream(llmUrl, timing, redaction.targets.lookup);
     this.#ownUpstreams.set(llmUrl, upstream);
@@ -316,11 +316,11 @@ interface ModelAccount {
   readonly llmKey: string | undefined;
 }
 
-/** Finds our key in the texts of an answer, also cut over its events. A key of one character cannot be cut. */
+/** Creates the scrubber of our key in the texts of a response, also across events. A key of one character cannot be split. */
 const keyScrubber = (llmKey = ""): ResponseOptions["llmKey"] =>
   llmKey.length < 2 ? undefined : compileSecretScrubber(llmKey);
 
-/** Masks our key for the model's service in JSON outside of its texts, such as names and ids. */
+/** Masks our key for the model's service in other parts of JSON, such as names and ids. */
 const withoutKey = (llmKey: string | undefined, json: string): string =>
   llmKey === undefined ? json : json.replaceAll(JSON.stringify(llmKey).slice(1, -1), KEY_MASK);
 
@@ -329,7 +329,7 @@ function sendError(response: ServerResponse, error: unknown): void {
   sendResponse(response, status, { "content-type": "application/json" }, JSON.stringify(body));
 }
 
-/** Frames of a stack without its message, which may quote a text. */
+/** Returns the frames of a stack without the error's message, which may quote a text. */
 function stackFrames(error: unknown): string[] {
   const stack = error instanceof Error ? (error.stack ?? "") : "";
   return stack.split("\n").filter((line) => /^\s+at /.test(line));

@@ -7,16 +7,16 @@ export interface TextOptions {
   readonly scrubber: Scrubber;
   /** Placeholders of the request. */
   readonly placeholders: Placeholders;
-  /** True: placeholders are replaced by their values; false: they stay. */
+  /** True replaces placeholders by their values; false keeps them. */
   readonly restore: boolean;
-  /** Finds our key for the model's service; undefined: none is masked. */
+  /** Scrubber of our key for the model's service, if the key is to be masked. */
   readonly llmKey?: Scrubber | undefined;
 }
 
 /** Mask of our key for the model's service. */
 export const KEY_MASK = "***";
 
-/** Masks our key in a text before the text is scrubbed. The key is nobody's personal value: it counts as no leak. */
+/** Masks our key in a text before the text is scrubbed. The key is not a personal value and does not count as a leak. */
 class MaskedText implements ScrubberStream {
   readonly #mask: ScrubberStream;
   readonly #inner: ScrubberStream;
@@ -68,8 +68,8 @@ const encodeString = (text: string): string => JSON.stringify(text).slice(1, -1)
 type State = "structure" | "scalar" | "string" | "escape" | "plain";
 
 /**
- * Scrubs the text of a JSON document by its values: strings are decoded, scrubbed and encoded again, so that a value behind
- * escapes is found and a restored one is escaped. A number that is a personal value becomes a string. Text that proves not
+ * Scrubs the text of a JSON document by its values. Strings are decoded, scrubbed and encoded again, so that a value behind
+ * escapes is found and a restored value is escaped. A number that is a personal value becomes a string. Text that turns out not
  * to be JSON is scrubbed as plain text from there on.
  */
 class JsonText implements ScrubberStream {
@@ -142,7 +142,7 @@ class JsonText implements ScrubberStream {
     const character = chunk[at] as string;
     const isSpace = SPACE.test(character);
     if (!isSpace && !SCALAR.test(character)) return [this.#endScalar(), at];
-    // Two scalars with only white space between are not JSON, and may be one value: `4111 1111 1111 1111`.
+    // Two scalars with only white space between them are not JSON, but may be one value: `4111 1111 1111 1111`.
     const isSecond = !isSpace && SPACE.test(this.#waiting.at(-1) ?? "");
     this.#waiting += character;
     return [isSecond || this.#waiting.length > MAX_SCALAR ? this.#becomePlain(this.#waiting) : "", at + 1];
@@ -203,7 +203,7 @@ class JsonText implements ScrubberStream {
   }
 }
 
-/** Opens a stream for the text of a JSON document. Our key is masked in the text itself and, behind escapes, in its values. */
+/** Opens a stream for the text of a JSON document. Our key is masked in the text itself and in the decoded values. */
 export function openJsonText(options: TextOptions): ScrubberStream {
   return masked(options, new JsonText(options));
 }

@@ -10,7 +10,7 @@ import {
   scrubValue,
 } from "./scrub-response.ts";
 
-/** A text that arrives in `….delta` events, with the latest of them. */
+/** A text that arrives in `….delta` events, with the latest event. */
 interface DeltaText {
   readonly stream: ScrubberStream;
   readonly name: string | undefined;
@@ -32,15 +32,17 @@ const withoutSuffix = (type: string, suffix: string): string | undefined =>
 const textKey = (type: string, json: JsonMap): string =>
   JSON.stringify([type, ...KEY_MEMBERS.map((name) => json[name] ?? null)]);
 
-/** Member of the whole response that a delta's text ends up in; it decides how the text is scrubbed. */
+/** Member of the whole response in which a delta's text ends up. It decides how the text is scrubbed. */
 const memberOf = (type: string): string => (type.endsWith("arguments") ? "arguments" : "text");
 
-/** Scrubs the events of `responses`: every text that arrives in deltas is a stream of its own, whole texts are scrubbed whole. */
+/**
+ * Scrubs the events of `responses`. Every text that arrives in deltas is a separate stream; whole texts are scrubbed as a whole.
+ */
 export class ResponsesStream implements EventScrubber {
   readonly #options: ResponseOptions;
   readonly #texts = new Map<string, DeltaText>();
   readonly #streamed = new Map<PersonalKind, number>();
-  /** Later events repeat texts as a whole: the leaks of the response are those of its fullest account. */
+  /** Leaks of the event with the most complete text, since later events repeat texts as a whole. */
   #leaked: KindCounts = this.#streamed;
   #sequence: number | undefined;
 
@@ -106,7 +108,7 @@ export class ResponsesStream implements EventScrubber {
     if (totalCount(counts) > totalCount(this.#leaked)) this.#leaked = counts;
   }
 
-  /** Renumbers an event, since text held back adds and removes events. */
+  /** Renumbers an event, since holding text back adds and removes events. */
   #numbered(name: string | undefined, json: JsonMap): ModelEvent {
     if (typeof json.sequence_number !== "number") return { name, json };
     this.#sequence = this.#sequence === undefined ? json.sequence_number : this.#sequence + 1;
@@ -114,7 +116,7 @@ export class ResponsesStream implements EventScrubber {
   }
 }
 
-/** Id of the response that an event or a whole body carries; undefined if there is none. */
+/** Returns the id of the response in an event or a whole body. */
 export function responseIdOf(json: Json): string | undefined {
   if (!isMap(json)) return undefined;
   const holder = isMap(json.response) ? json.response : json;

@@ -17,13 +17,13 @@ import { openJsonText, openPlainText, type TextOptions } from "./response-text.t
 export interface ResponseOptions extends TextOptions {
   /** True if the request asked for JSON documents. */
   readonly isJson: boolean;
-  /** True: images, audio and files pass unscrubbed; false: the response is refused. */
+  /** True passes images, audio and files unscrubbed; false refuses the response. */
   readonly allowMedia: boolean;
   /** Marks the ids of stored objects (see `StoredObjects`). */
   readonly markIds: (json: Json) => Json;
 }
 
-/** An event of a streamed response: its name, if any, and its JSON. */
+/** An event of a streamed response: its optional name and its JSON. */
 export interface ModelEvent {
   readonly name: string | undefined;
   readonly json: Json;
@@ -31,7 +31,7 @@ export interface ModelEvent {
 
 /** Scrubs the events of one streamed response. */
 export interface EventScrubber {
-  /** Takes the next event and returns those to send. Throws LLM_UNAVAILABLE for an event that cannot be scrubbed. */
+  /** Takes the next event and returns the events to send. Throws LLM_UNAVAILABLE for an event that cannot be scrubbed. */
   push(name: string | undefined, json: JsonMap): readonly ModelEvent[];
   /** Returns the events held back: before `[DONE]` and at the end of the stream. */
   end(): readonly ModelEvent[];
@@ -39,14 +39,14 @@ export interface EventScrubber {
   readonly leaked: KindCounts;
 }
 
-/** Members that repeat the text token by token, in a form that is not scrubbed: they are removed. */
+/** Members that repeat the text token by token. This form cannot be scrubbed, so they are removed. */
 const TOKEN_MEMBERS = new Set(["logprobs"]);
-/** Member with an embedding, as numbers or as base64 of them. */
+/** Member with an embedding, as numbers or as their base64. */
 const EMBEDDING = "embedding";
-/** Members with the text that the model was asked for. */
+/** Members with the requested text of the model. */
 const CONTENT_MEMBERS = new Set(["content", "text", "output_text", "delta"]);
 
-/** Opens a stream for a member's text: of a JSON document or of plain text. */
+/** Opens a stream for a member's text, which is a JSON document or plain text. */
 export function openText(options: ResponseOptions, name: string): ScrubberStream {
   const isJson = isDocument(name) || (options.isJson && CONTENT_MEMBERS.has(name));
   return isJson ? openJsonText(options) : openPlainText(options);

@@ -3,7 +3,7 @@ import { invalidField } from "../../errors.ts";
 import type { Encryptor } from "../../store/encryptor.ts";
 import { isMap, type Json, type JsonMap } from "./protocol.ts";
 
-/** Guards what the model's service stores in an account that workspaces share: each reaches only what it made. */
+/** Guard of the objects that the model's service stores in a shared account: each workspace can use only its own. */
 export interface StoredObjects {
   /** Adds the workspace's mark to the ids in a response or an event of `/responses`. */
   mark(json: Json): Json;
@@ -11,9 +11,9 @@ export interface StoredObjects {
   open(body: Json): Json;
 }
 
-/** Members with the id of a response, or of an item of one. */
+/** Members with the id of a response, or of an item in a response. */
 const ID_MEMBERS = new Set(["id", "item_id", "response_id", "previous_response_id", "approval_request_id"]);
-/** Members with ids of files, vector stores and containers, which the proxy creates none of. */
+/** Members with ids of files, vector stores and containers, which cannot be created through the proxy. */
 const FOREIGN_MEMBERS = new Set(["file_id", "file_ids", "vector_store_id", "vector_store_ids", "container"]);
 /** Members with the caller's own names or text. */
 const CALLER_MEMBERS = new Set(["metadata", "parameters", "schema", "json_schema", "arguments", "variables"]);
@@ -21,15 +21,15 @@ const MARK_BYTES = 12;
 const MARKED = /^(.+)\.([\w-]{16})$/;
 const SHARED = "in the account that workspaces share";
 
-/** Objects of an account of one workspace's or caller's own, which need no guard. */
+/** No guard, for an account that belongs to one workspace or caller. */
 export const OWN_OBJECTS: StoredObjects = { mark: (json) => json, open: (body) => body };
 
-/** Creates the guard of a workspace. A mark is a keyed digest of the id, so every process knows it. */
+/** Creates the guard of a workspace. A mark is a keyed digest of the id, so that every process can check it. */
 export function createStoredObjects(encryptor: Pick<Encryptor, "digest">, workspaceId: string): StoredObjects {
   const markOf = (id: string): string =>
     encryptor.digest(workspaceId, `stored object ${id}`).subarray(0, MARK_BYTES).toString("base64url");
 
-  /** The id without its mark; undefined if it has none of this workspace. */
+  /** Returns the id without its mark; undefined if it lacks this workspace's mark. */
   const openId = (text: string): string | undefined => {
     const [, id, mark] = MARKED.exec(text) ?? [];
     if (id === undefined || mark === undefined) return undefined;
@@ -81,18 +81,21 @@ function mapMembers(json: JsonMap, map: (name: string, value: Json) => Json): Js
 }
 
 const unknownObject = (field: string) =>
-  invalidField(field, "names nothing that this workspace made through the proxy");
+  invalidField(field, "names nothing that this workspace created through the proxy");
 
-/** True for an item that stands for a stored one: a reference, or reasoning whose text is not sent along. */
+/** True for an item that refers to a stored one: a reference, or reasoning without its text. */
 function refersToItem(item: JsonMap): boolean {
   if (item.type === "item_reference") return true;
   return item.type === "reasoning" && typeof item.id === "string" && typeof item.encrypted_content !== "string";
 }
 
-/** Throws INVALID_FIELD for an id of an object that the proxy cannot have created. Other JSON may be a schema's. */
+/**
+ * Throws INVALID_FIELD for an id of an object that the proxy cannot have created. Ignores other JSON, which may be part of a
+ * schema.
+ */
 function assertNoForeignId(path: string, value: Json): void {
   const isId = (item: Json): boolean => typeof item === "string" && item !== "";
   if (isId(value) || (Array.isArray(value) && value.some(isId))) {
-    throw invalidField(path, `names an object ${SHARED}; set an upstream of the workspace's own to use it`);
+    throw invalidField(path, `names an object ${SHARED}; to use it, set the workspace's own model service`);
   }
 }

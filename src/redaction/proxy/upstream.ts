@@ -20,13 +20,13 @@ export interface UpstreamRequest {
 export interface UpstreamResponse {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
-  /** Decompressed. Fails if the response breaks off or pauses too long. */
+  /** Decompressed body. Fails if the response breaks off or pauses too long. */
   readonly body: Readable;
 }
 
 /** Client of the model's service. */
 export interface Upstream {
-  /** Resolves with the headers of the response. Rejects with LLM_UNAVAILABLE. Follows no redirect. */
+  /** Resolves when the headers of the response have arrived. Rejects with LLM_UNAVAILABLE. Does not follow redirects. */
   send(request: UpstreamRequest): Promise<UpstreamResponse>;
   /** Closes idle connections. */
   close(): void;
@@ -63,7 +63,7 @@ function decodeBody(response: http.IncomingMessage): Readable {
   const decoders = encoded.flatMap((encoding) => DECODERS.get(encoding)?.() ?? []);
   if (decoders.length < encoded.length) {
     response.destroy();
-    throw llmUnavailable("the model's service answered in an encoding that is not known");
+    throw llmUnavailable("the model's service answered in an unknown encoding");
   }
   if (decoders.length === 0) return response;
   // Failures reach the reader through the last stream.
@@ -110,7 +110,7 @@ export function createUpstream(
       });
       request.on("response", (response) => {
         clearTimeout(timer);
-        response.setTimeout(timing.idleMs, () => response.destroy(new Error("the answer fell silent")));
+        response.setTimeout(timing.idleMs, () => response.destroy(new Error("the answer paused too long")));
         try {
           resolve({ status: response.statusCode ?? 0, headers: response.headers, body: decodeBody(response) });
         } catch (error) {
@@ -120,7 +120,7 @@ export function createUpstream(
       request.end(body);
     });
 
-  /** True if a reused connection was closed by the other side before it read the request. */
+  /** True if the other side closed a reused connection before it read the request. */
   const isStale = (error: unknown): boolean => {
     const { code, isReused } = error as { code?: string; isReused?: boolean };
     return isReused === true && (code === "ECONNRESET" || code === "EPIPE");

@@ -7,7 +7,7 @@ import { responseIdOf } from "./responses-stream.ts";
 import { type ResponseOptions, scrubValue } from "./scrub-response.ts";
 import type { UpstreamResponse } from "./upstream.ts";
 
-/** A whole response, scrubbed. */
+/** A whole scrubbed response. */
 export interface WholeResponse {
   readonly contentType: string;
   readonly body: string;
@@ -16,7 +16,7 @@ export interface WholeResponse {
   readonly responseId: string | undefined;
 }
 
-/** Maximum bytes of a response that is not streamed. */
+/** Maximum bytes of a response without streaming. */
 const MAX_RESPONSE_BYTES = 67_108_864;
 /** Maximum characters of an error in plain text. */
 const MAX_ERROR_TEXT = 1_000;
@@ -56,7 +56,7 @@ function scrubJson(options: ResponseOptions, json: Json): WholeResponse {
   }
 }
 
-/** Cuts a text between two words, since half of our key or of a personal value would not be found. */
+/** Cuts a text between two words, since a part of our key or of a personal value would not be found. */
 const startOf = (text: string): string =>
   text.length <= MAX_ERROR_TEXT ? text.trim() : text.slice(0, MAX_ERROR_TEXT).replace(/\S+$/, "…").trim();
 
@@ -64,8 +64,8 @@ const startOf = (text: string): string =>
 const isTextType = (type: string): boolean => type.startsWith("text/") || /^application\/(jsonl|x-ndjson)$/.test(type);
 
 /**
- * Reads a response whole and scrubs it. Rejects with LLM_UNAVAILABLE if it is neither JSON nor text, or breaks off. Converts an
- * error of another form to OpenAI's form.
+ * Reads and scrubs a whole response. Rejects with LLM_UNAVAILABLE if it is neither JSON nor text, or breaks off. Converts errors
+ * in other forms to OpenAI's form.
  */
 export async function readWholeResponse(
   options: ResponseOptions,
@@ -76,13 +76,13 @@ export async function readWholeResponse(
   if (!isError && !isJsonType(type) && !isTextType(type)) {
     const isEmpty = (await readText(body)) === "";
     if (isEmpty) return { contentType: "text/plain", body: "", leaked: new Map(), responseId: undefined };
-    throw llmUnavailable("the model's service answered with what is neither JSON nor text and cannot be scrubbed");
+    throw llmUnavailable("the model's service answered with neither JSON nor text, which cannot be scrubbed");
   }
   const text = await readText(body);
   const json = isJsonType(type) ? parseJson(text) : undefined;
   if (json !== undefined) return scrubJson(options, json);
   if (isError) return scrubJson(options, plainOpenAiError(status, startOf(text)).body);
-  if (isJsonType(type) && text !== "") throw llmUnavailable("the model's service sent an answer that is no JSON");
+  if (isJsonType(type) && text !== "") throw llmUnavailable("the model's service sent an answer that is not JSON");
   const scrubbed = scrubJson(options, text);
   return { ...scrubbed, contentType: "text/plain; charset=utf-8", body: JSON.parse(scrubbed.body) as string };
 }

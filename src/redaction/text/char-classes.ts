@@ -12,12 +12,12 @@ export const LETTER = 16;
 export const DIGIT = 32;
 /** Separator between the digits of a number. */
 export const SEPARATOR = 64;
-/** Digit or `@`: detectors start here. */
+/** Digit or `@`, at which detectors start. */
 export const TRIGGER = 128;
 /** ASCII letter or digit. */
 export const ALNUM = LETTER | DIGIT;
 
-/** Scripts that write words or their particles without spaces between. */
+/** Scripts that write words or particles without spaces between them. */
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Tibetan}]+/gu;
 
@@ -32,7 +32,7 @@ const MARKS: readonly (readonly [RegExp, number])[] = [
   [/[ ./()\u00a0\u2009\u202f\u2010-\u2013-]+/g, SEPARATOR],
 ];
 
-// Surrogates have no class: half a pair does not tell the character, which is rarely part of a word.
+// Surrogates have no class: half a pair does not identify the character, which is rarely part of a word.
 function allUnits(): string {
   const units = Uint16Array.from({ length: 0x10000 }, (_, unit) => (unit >= 0xd800 && unit <= 0xdfff ? 0 : unit));
   return new TextDecoder("utf-16le").decode(units);
@@ -40,7 +40,7 @@ function allUnits(): string {
 
 function classTable(): Uint8Array {
   const table = new Uint8Array(0x10000);
-  // A decoder drops U+FEFF at the beginning only, and this text begins with U+0000.
+  // A decoder drops U+FEFF only at the beginning, and this text begins with U+0000.
   const text = allUnits();
   const each = (pattern: RegExp, change: (unit: number) => void): void => {
     for (const { index, 0: run } of text.matchAll(pattern)) {
@@ -55,14 +55,14 @@ function classTable(): Uint8Array {
   each(UNSPACED, (unit) => {
     table[unit] = (table[unit] as number) & ~(WORD | LOCAL);
   });
-  // IGNORABLE wins: U+FEFF is white space to the language.
+  // IGNORABLE wins, since JavaScript counts U+FEFF as white space.
   each(MARKS[2]?.[0] as RegExp, (unit) => {
     table[unit] = IGNORABLE;
   });
   return table;
 }
 
-/** Classes of each UTF-16 unit, as bits. */
+/** Classes of each UTF-16 unit, as a bit set. */
 export const CHAR_CLASSES: Uint8Array = classTable();
 
 /** Classes of a unit; 0 for -1, which is past the end. */

@@ -1,41 +1,43 @@
 import { classOf, SEPARATOR } from "./char-classes.ts";
 
 /**
- * Reads a disguised text as a plain one, for detectors of ASCII: compatibility forms (UAX 15, NFKC of each character), digits of any
- * script, dashes, dots and spaces become ASCII, and characters that nobody sees are left out.
+ * Folds a disguised text to plain ASCII for detectors: compatibility forms (UAX 15, NFKC of each character), digits of any
+ * script, dashes, dots and spaces become ASCII, and invisible characters are removed.
  */
 
-/** A text as detectors read it, and where its units stand in the original. */
+/** A folded text with the positions of its units in the original. */
 export interface FoldedText {
   readonly text: string;
-  /** Start and end in the original of the character that gave each unit. */
+  /** Start and end of each unit's character in the original. */
   readonly starts: readonly number[];
   readonly ends: readonly number[];
 }
 
 const SPECIAL = 0xffff;
 const DROPPED = 0xfffe;
-/** Characters in a row that are left out. A longer row stays and ends a value: text that waits for its rest stays bounded. */
+/**
+ * Maximum invisible characters in a row that are removed. A longer row stays and ends a value, so that waiting text is bounded.
+ */
 const MAX_DROPPED = 256;
 
 const DIGIT = /^\p{Nd}$/u;
 const DASH = /^[\p{Pd}\u2212\u02d7\u2043]$/u;
 const SPACE = /^[\p{Zs}\u2028\u2029\u0085\t\v\f]$/u;
 const DOT = /^[\u3002\uff61\u00b7\u2027\u2219\u22c5\u30fb\u2024]$/u;
-/** Compatibility forms that count: of letters, digits and the signs in values, such as the full-width `＠`. */
+/** Compatibility forms that are folded: letters, digits and the signs in values, such as the full-width `＠`. */
 const SIGNS = /^(?!\.\.)[0-9A-Za-z@.+:/()_-]+$/;
 const INVISIBLE = /^[\p{Default_Ignorable_Code_Point}\u180e\ufff9-\ufffb]$/u;
 
-/** The digit that a character of any script stands for: scripts have theirs in a row from zero. */
+/** Returns the ASCII digit for a digit of any script. Each script has its digits in a row from zero. */
 function digitOf(point: number): string {
   let zero = point;
   while (point - zero < 9 && DIGIT.test(String.fromCodePoint(zero - 1))) zero--;
   return String((point - zero) % 10);
 }
 
-/** What one character is read as; empty for one that is left out. */
+/** Returns the folded form of one character, which is empty for an invisible character. */
 function foldedOf(point: number): string {
-  // Detectors know the spaces and dashes that stand in ordinary prose.
+  // Detectors know the spaces and dashes of ordinary prose.
   if (point < 0x80 || (point <= 0xffff && (classOf(point) & SEPARATOR) !== 0)) return String.fromCharCode(point);
   const raw = String.fromCodePoint(point);
   if (INVISIBLE.test(raw)) return "";
@@ -48,7 +50,7 @@ function foldedOf(point: number): string {
   return raw;
 }
 
-/** What each UTF-16 unit is read as, if that is one unit or none. */
+/** Folded form of each UTF-16 unit, if it is one unit or empty. */
 const UNITS: Uint16Array = Uint16Array.from({ length: 0x10000 }, (_, unit) => {
   if (unit >= 0xd800 && unit < 0xe000) return SPECIAL;
   const folded = foldedOf(unit);
@@ -56,7 +58,7 @@ const UNITS: Uint16Array = Uint16Array.from({ length: 0x10000 }, (_, unit) => {
   return folded.length === 1 && folded.charCodeAt(0) < DROPPED ? folded.charCodeAt(0) : SPECIAL;
 });
 
-/** True if a text reads as it stands. */
+/** True if folding does not change a text. */
 export function isPlain(text: string): boolean {
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);
@@ -65,7 +67,7 @@ export function isPlain(text: string): boolean {
   return true;
 }
 
-/** True for a unit of a surrogate pair that reads as it stands, such as an emoji's; half a pair does not tell. */
+/** True for a unit of a surrogate pair that folding does not change, such as an emoji's. Half a pair is undecided. */
 function isPlainPair(text: string, index: number): boolean {
   const unit = text.charCodeAt(index);
   if (unit < 0xd800 || unit > 0xdfff) return false;
@@ -74,7 +76,7 @@ function isPlainPair(text: string, index: number): boolean {
 }
 
 function foldedPoint(point: number): string {
-  // Emoji and the ideographs: most of what is ever read here.
+  // Fast path for emoji and ideographs, the most frequent characters here.
   if ((point >= 0x1f300 && point < 0x1fb00) || (point >= 0x20000 && point < 0xe0000))
     return String.fromCodePoint(point);
   return foldedOf(point);

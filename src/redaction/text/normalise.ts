@@ -5,7 +5,7 @@ export const NORMALISED_SPACE = 0x20;
 
 const lowerOf = (text: string): string => text.toUpperCase().toLowerCase();
 
-// Han, Hangul, surrogates and private use: two thirds of all units, none of which changes.
+// Han, Hangul, surrogates and private use: two thirds of all units, which never change.
 const isNormal = (unit: number): boolean => (unit >= 0x3400 && unit < 0xa000) || (unit >= 0xac00 && unit < 0xf900);
 
 function normaliseUnit(unit: number): number {
@@ -19,7 +19,7 @@ function normaliseUnit(unit: number): number {
 }
 
 /**
- * Each UTF-16 unit without letter case and compatibility form. Offsets stay: a unit that would become several (`ß`,
+ * Each UTF-16 unit without letter case and compatibility form. Offsets do not change: a unit that would become several (`ß`,
  * ligatures) stays itself.
  */
 export const NORMALISED_UNITS: Uint16Array = Uint16Array.from({ length: 0x10000 }, (_, unit) => normaliseUnit(unit));

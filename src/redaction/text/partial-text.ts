@@ -1,16 +1,16 @@
 import { ALNUM, classOf, DIGIT, LETTER, SEPARATOR } from "./char-classes.ts";
 import type { PhoneLookups } from "./detectors/phone-lookups.ts";
 
-/** A text that may continue. Detectors read it through `unitAt`, which notes when they reached the end. */
+/** A text that may continue. Detectors read it through `unitAt`, which records when they reached the end. */
 export interface PartialText {
   readonly text: string;
   /** Set once a unit past the end was requested. */
   isOpen: boolean;
-  /** Telephone numbers that were looked up in the whole text. */
+  /** Lookups of telephone numbers in the whole text. */
   readonly lookups: PhoneLookups;
 }
 
-/** The UTF-16 unit at an index; -1 past the end. */
+/** Returns the UTF-16 unit at an index; -1 beyond the end. */
 export function unitAt(partial: PartialText, index: number): number {
   if (index < partial.text.length) return partial.text.charCodeAt(index);
   partial.isOpen = true;
@@ -28,22 +28,22 @@ export function contextBefore({ text }: PartialText, index: number): string {
 /** Maximum UTF-16 units of a number span. */
 const MAX_SPAN = 48;
 const MAX_SEPARATORS = 3;
-/** Maximum letters and digits of a token before its first digit; no detector takes more. */
+/** Maximum letters of a token before its first digit; no detector needs more. */
 const MAX_PREFIX = 8;
 const HYPHEN = 0x2d;
 const PLUS = 0x2b;
 const PARENTHESIS = 0x28;
 
-/** Groups of digits with separators between, where a value written with digits may stand. */
+/** Groups of digits with separators between them, which may be a value. */
 export interface NumberSpan {
   readonly partial: PartialText;
-  /** Start of the token that contains the first digit. */
+  /** Start of the token with the first digit. */
   readonly start: number;
   /** Index of the first digit. */
   readonly digit: number;
-  /** `+` and `(` right before `start`, at most two. */
+  /** `+` and `(` directly before `start`, at most two. */
   readonly opener: string;
-  /** From `start` to one unit past the last group, so that the end of a value is visible. */
+  /** Text from `start` to one unit beyond the last group, so that the end of a value is visible. */
   readonly text: string;
 }
 
@@ -58,7 +58,7 @@ export function isContinued({ partial, start }: NumberSpan): boolean {
 
 const classIn = (text: string, index: number): number => (index < 0 ? 0 : classOf(text.charCodeAt(index)));
 
-/** Start of the token; -1 if `digit` is not its first digit, or too far inside. */
+/** Returns the start of the token; -1 if `digit` is not its first digit or is too far inside. */
 function tokenStart(text: string, digit: number): number {
   let start = digit;
   while ((classIn(text, start - 1) & LETTER) !== 0) {
@@ -68,7 +68,7 @@ function tokenStart(text: string, digit: number): number {
   return (classIn(text, start - 1) & DIGIT) === 0 ? start : -1;
 }
 
-/** `+` and `(` right before a number, as in `+49` and `(030)`. At most two. */
+/** Returns `+` and `(` directly before a number, as in `+49` and `(030)`, at most two. */
 export function openerBefore(text: string, start: number): string {
   let first = start;
   while (first > 0 && start - first < 2 && isOpener(text.charCodeAt(first - 1))) first--;
@@ -77,7 +77,7 @@ export function openerBefore(text: string, start: number): string {
 
 const isOpener = (unit: number): boolean => unit === PLUS || unit === PARENTHESIS;
 
-/** Start of the next group; -1 if the number ends. */
+/** Returns the start of the next group; -1 if the number ends. */
 function nextGroup(partial: PartialText, end: number): number {
   let index = end;
   while (index - end <= MAX_SEPARATORS && (classOf(unitAt(partial, index)) & SEPARATOR) !== 0) index++;
@@ -88,7 +88,7 @@ function nextGroup(partial: PartialText, end: number): number {
   return (bits & DIGIT) !== 0 || isCheckLetter ? index : -1;
 }
 
-/** Reads the span of the number whose first digit is at `digit`; undefined if none can begin there. */
+/** Reads the span of the number whose first digit is at `digit`; undefined if no number can begin there. */
 export function readNumberSpan(partial: PartialText, digit: number): NumberSpan | undefined {
   const { text } = partial;
   const start = tokenStart(text, digit);

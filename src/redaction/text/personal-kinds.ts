@@ -10,7 +10,7 @@ export const DETECTED_KINDS = [
   "date_of_birth",
 ] as const;
 
-/** Kinds that no detector finds: a workspace registers the values themselves. */
+/** Kinds without a detector, for values that a workspace registers. */
 export const REGISTERED_KINDS = ["person_name", "account_number", "other"] as const;
 
 /** Every kind of personal value. A workspace may register values of every kind. */
@@ -22,7 +22,7 @@ export type PersonalKind = (typeof PERSONAL_KINDS)[number];
 /** A value that a workspace registered. */
 export interface RegisteredValue {
   readonly kind: PersonalKind;
-  /** 2 to 256 UTF-16 units after trimming. Compared without regard to case, form and runs of white space. */
+  /** 2 to 256 UTF-16 units after trimming. Case, form and runs of white space are ignored in comparisons. */
   readonly value: string;
 }
 
@@ -37,7 +37,7 @@ export interface Finding extends Range {
   readonly kind: PersonalKind;
 }
 
-/** Number of values found, by kind; kinds without any are left out. */
+/** Number of found values, by kind; kinds without values are omitted. */
 export type KindCounts = ReadonlyMap<PersonalKind, number>;
 
 /** Adds counts to others. */
@@ -45,7 +45,7 @@ export function addCounts(into: Map<PersonalKind, number>, from: KindCounts): vo
   for (const [kind, count] of from) into.set(kind, (into.get(kind) ?? 0) + count);
 }
 
-/** Sum over all kinds. */
+/** Returns the sum over all kinds. */
 export function totalCount(counts: KindCounts): number {
   return [...counts.values()].reduce((sum, count) => sum + count, 0);
 }

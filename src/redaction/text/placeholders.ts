@@ -5,22 +5,22 @@ import type { Finding, PersonalKind } from "./personal-kinds.ts";
 import type { PlaceholderReader, PlaceholderReading, Scrubber } from "./scrubber.ts";
 
 /**
- * Placeholders of one request or conversation, such as `[EMAIL_1_KXVRT]`: equal values get equal placeholders. The last part
- * is a salt, so that similar text from elsewhere is not taken for a placeholder.
+ * Placeholders of one request or conversation, such as `[EMAIL_1_KXVRT]`. Equal values get equal placeholders. The last part is a
+ * salt, so that similar text from elsewhere is not mistaken for a placeholder.
  */
 export interface Placeholders extends PlaceholderReader {
   /**
-   * Replaces every personal value by its placeholder. A stream that restores it gives `text` again, even if that contains
-   * something that looks like one of these placeholders. Works in turns of the event loop. Rejects if a detector throws.
+   * Replaces every personal value by its placeholder. Restoring the result gives `text` again, even if it contains text that
+   * looks like one of these placeholders. Works over several event-loop turns. Rejects if a detector throws.
    */
   hide(text: string, options?: HideOptions): Promise<string>;
   /** Number of hidden values. */
   readonly size: number;
-  /** Characters of the values that are remembered. */
+  /** Number of characters of the remembered values. */
   readonly textLength: number;
 }
 
-/** Parts of placeholders. */
+/** Options of `createPlaceholders`. */
 export interface PlaceholdersOptions {
   /** Finds the values to hide. */
   readonly scrubber: Scrubber;
@@ -30,14 +30,14 @@ export interface PlaceholdersOptions {
 
 /** Options of hiding the values of one text. */
 export interface HideOptions {
-  /** Of all texts of a request together. Default: this text's. */
+  /** Event-loop turns, shared by all texts of a request. Default: turns for this text only. */
   readonly turns?: Turns;
   readonly lookups?: PhoneLookups;
-  /** Hears of each value that is hidden. */
+  /** Called for each hidden value. */
   readonly onFinding?: (finding: Finding) => void;
 }
 
-/** Characters that are scrubbed before others may have a turn. */
+/** Characters that are scrubbed in one turn of the event loop. */
 const PIECE = 256;
 
 /** Labels of placeholders. The last one is for text that only looks like a placeholder. */
@@ -57,11 +57,11 @@ const LABELS: Readonly<Record<PersonalKind, string>> = {
 const LITERAL_LABEL = "TEXT";
 const ALL_LABELS = [...Object.values(LABELS), LITERAL_LABEL];
 
-/** No vowels and no look-alikes: a salt spells no word and is not misread. */
+/** Letters of a salt: without vowels and look-alikes, so that it spells no word and is not misread. */
 const SALT_LETTERS = "BCDFGHJKLMNPQRSTVWXZ";
 const SALT_LENGTH = 5;
 const NUMBER_DIGITS = 9;
-/** Models escape underscores for Markdown, and sometimes write other marks. */
+/** Pattern for the separator: models escape underscores for Markdown, and sometimes write other marks. */
 const MARK = "(?:\\\\?_|[- ])";
 const NONE: PlaceholderReading = { kind: "none" };
 const OPEN: PlaceholderReading = { kind: "open" };
@@ -69,7 +69,7 @@ const OPEN: PlaceholderReading = { kind: "open" };
 const randomSalt = (): string =>
   Array.from({ length: SALT_LENGTH }, () => SALT_LETTERS[randomInt(SALT_LETTERS.length)]).join("");
 
-/** Expression for every prefix of a sequence of atoms. */
+/** Returns the expression for every prefix of a sequence of atoms. */
 const prefixPattern = (atoms: readonly string[]): string =>
   atoms.reduceRight((rest, atom) => `(?:${atom}${rest})?`, "");
 
@@ -162,7 +162,7 @@ class SaltedPlaceholders implements Placeholders {
     return out.join("") + stream.end();
   }
 
-  /** Text of this shape in the input is literal: placeholders are only what `hide` puts in. */
+  /** Reads text of this shape in the input as literal text, since only `hide` creates placeholders. */
   #readLiteral(text: string, start: number): PlaceholderReading {
     const found = readShape(this.#shape, text, start);
     if ("kind" in found) return found;

@@ -4,19 +4,19 @@ import { NORMALISED_SPACE, NORMALISED_UNITS, normalisedForms } from "./normalise
 import type { PersonalKind, RegisteredValue } from "./personal-kinds.ts";
 import type { Candidate } from "./resolve-overlaps.ts";
 
-/** Bounds of a registered value in normalised UTF-16 units. One unit would scrub most texts away. */
+/** Bounds of a registered value in normalised UTF-16 units. A value of one unit would scrub most texts away. */
 const MIN_LENGTH = 2;
 const MAX_LENGTH = 256;
-/** Maximum white space and ignorable units in a row within a value; a line break with its indentation fits. */
+/** Maximum white space and ignorable units in a row within a value: enough for a line break with its indentation. */
 const MAX_FILLING = 16;
 const RANK = 1;
 
 /** Finds the registered values of a workspace. */
 export interface RegisteredSearch {
   /**
-   * Adds the values from `from` on to `found`, of those with the same start the longest. Returns the start of the first value
-   * that the end may cut off, or `text.length` if there is none or the text `isWhole`. `from` MUST be 0 or the result of an
-   * earlier call.
+   * Adds the values from index `from` on to `found`; of values with the same start only the longest. Returns the start of the
+   * first value that the end of the text may cut off, else `text.length`, which is always returned for a text that `isWhole`.
+   * `from` MUST be 0 or the result of an earlier call.
    */
   search(text: string, from: number, isWhole: boolean, found: Candidate[]): number;
 }
@@ -26,7 +26,7 @@ export function createRegisteredSearch(values: readonly RegisteredValue[]): Regi
   return new SortedSearch(kindsByPattern(values), "whole-words");
 }
 
-/** Creates a search for a secret, of any length from 2 characters on, which is found inside words as well. */
+/** Creates a search for a secret of at least 2 characters, which is also found inside words. */
 export function createSecretSearch(secret: string): RegisteredSearch {
   return new SortedSearch(new Map([...normalisedForms(secret)].map((form) => [form, "other"])), "anywhere");
 }
@@ -51,23 +51,26 @@ interface Slice {
 }
 
 const EMPTY: Slice = { low: 0, high: 0 };
-/** Units of a prefix that are looked up; binary search reads the rest. */
+/** Units of a prefix that are looked up in an index; binary search reads the rest. */
 const INDEXED_UNITS = 3;
 
-/** Key of a prefix with one unit more; of the empty prefix it is 0. */
+/** Returns the key of a prefix with one more unit; the empty prefix has the key 0. */
 const prefixKey = (prefix: number, depth: number, unit: number): number => prefix + (unit + 1) * 0x10001 ** depth;
 
-/** A pattern found at some start; `end` is -1 if there is none, `isOpen` if text to come may change that. */
+/** Result of a match at a start: `end` is -1 without a match, and `isOpen` says that later text may change the result. */
 interface Match {
   readonly end: number;
   readonly pattern: number;
   readonly isOpen: boolean;
 }
 
-/** Places of a text in which values are found. */
+/** Places in a text where values are found. */
 type Places = "whole-words" | "anywhere";
 
-/** Reads from every start for as long as patterns begin with the text read, which are neighbours in sorted order. */
+/**
+ * Search over sorted patterns. From every start it reads on while some patterns begin with the text; these are adjacent in the
+ * order.
+ */
 class SortedSearch implements RegisteredSearch {
   readonly #kinds: ReadonlyMap<string, PersonalKind>;
   readonly #isInWords: boolean;
@@ -118,7 +121,7 @@ class SortedSearch implements RegisteredSearch {
       const bits = CHAR_CLASSES[unit] as number;
       filling = (bits & (SPACE | IGNORABLE)) === 0 ? 0 : filling + 1;
       if (filling > MAX_FILLING) return { end, pattern, isOpen: false };
-      // A run of white space is one unit of a pattern, ignorable units are none.
+      // A run of white space is one unit of a pattern; ignorable units do not count.
       if ((bits & IGNORABLE) !== 0 || (filling > 0 && isSpaceLast)) continue;
       const normalised = NORMALISED_UNITS[unit] as number;
       if (depth < INDEXED_UNITS) {
@@ -135,13 +138,13 @@ class SortedSearch implements RegisteredSearch {
     return { end, pattern, isOpen: !isWhole };
   }
 
-  /** Patterns of a slice with this unit at a depth. */
+  /** Returns the patterns of a slice with this unit at a depth. */
   #narrow(slice: Slice, depth: number, unit: number): Slice {
     const low = this.#firstAbove(slice, depth, unit - 1);
     return { low, high: this.#firstAbove({ low, high: slice.high }, depth, unit) };
   }
 
-  /** First pattern of a slice whose unit at a depth is above `unit`. */
+  /** Returns the first pattern of a slice whose unit at a depth is greater than `unit`. */
   #firstAbove({ low, high }: Slice, depth: number, unit: number): number {
     let [first, after] = [low, high];
     while (first < after) {
@@ -152,7 +155,7 @@ class SortedSearch implements RegisteredSearch {
     return first;
   }
 
-  /** Unit of a pattern at a depth; -1 past its end, as patterns are sorted. */
+  /** Returns the unit of a pattern at a depth; -1 beyond its end, in accordance with the order. */
   #unitAt(pattern: number, depth: number): number {
     const text = this.#patterns[pattern] as string;
     return depth < text.length ? text.charCodeAt(depth) : -1;
@@ -161,21 +164,21 @@ class SortedSearch implements RegisteredSearch {
 
 const classAt = (text: string, index: number): number => CHAR_CLASSES[text.charCodeAt(index)] as number;
 
-/** True if a word continues at `index`: the unit before it, past ignorable ones, is part of a word. */
+/** True if `index` is inside a word: the previous unit, apart from ignorable ones, is part of a word. */
 function isInsideWord(text: string, index: number): boolean {
   let before = index - 1;
   while (before >= 0 && (classAt(text, before) & IGNORABLE) !== 0 && index - before <= MAX_FILLING) before--;
   return before >= 0 && (classAt(text, before) & WORD) !== 0;
 }
 
-/** End of the word around `index`. */
+/** Returns the end of the word around `index`. */
 function endOfWord(text: string, index: number): number {
   let end = index + 1;
   while (end < text.length && (classAt(text, end) & WORD) !== 0) end++;
   return end;
 }
 
-/** True if the word ends after `index`. A word that the end cuts off may continue. */
+/** True if the word ends after `index`. A word at the end of a partial text may continue. */
 function isEndOfWord(text: string, index: number, isWhole: boolean): boolean {
   if ((classAt(text, index) & WORD) === 0) return true;
   return index + 1 === text.length ? isWhole : (classAt(text, index + 1) & WORD) === 0;

@@ -4,16 +4,16 @@ import type { PersonalKind, Range } from "./personal-kinds.ts";
 export interface Candidate extends Range {
   /** Undefined for a placeholder. */
   readonly kind: PersonalKind | undefined;
-  /** Of candidates with equal ranges the one with the lowest rank wins. */
+  /** Among candidates with equal ranges the lowest rank wins. */
   readonly rank: number;
-  /** Value that a placeholder stands for. */
+  /** Value of a placeholder. */
   readonly value?: string;
 }
 
 const compare = (one: Candidate, other: Candidate): number =>
   one.start - other.start || other.end - one.end || one.rank - other.rank;
 
-/** The candidate that ends later. */
+/** Returns the candidate that ends later. */
 function longer(one: Candidate | undefined, other: Candidate): Candidate {
   if (one === undefined || other.end > one.end) return other;
   return other.end === one.end && other.rank < one.rank ? other : one;
@@ -21,11 +21,11 @@ function longer(one: Candidate | undefined, other: Candidate): Candidate {
 
 /**
  * Selects winners by a sweep over overlapping candidates: earliest start, then longest, then lowest rank. A loser that extends
- * past the winner competes again with the rest of its range, so that no part of a value stays; a placeholder does not.
+ * beyond the winner competes again with the rest of its range, so that no part of a value stays; a placeholder does not.
  *
- * Sweeps from `from` to the first winner that starts at `safe` or later, because text to come may still beat it. Calls `take`
- * with each winner and the index from which it is to be replaced. Returns the index up to which the text is decided;
- * `candidates` then holds those that still compete.
+ * Sweeps from `from` to the first winner that starts at `safe` or later, because a later candidate may still beat it. Calls
+ * `take` with each winner and the index from which it is to be replaced. Returns the index up to which the text is decided;
+ * `candidates` then holds the candidates that still compete.
  */
 export function resolveOverlaps(
   candidates: Candidate[],

@@ -9,44 +9,44 @@ import type { Range } from "./personal-kinds.ts";
 import type { RegisteredSearch } from "./registered-search.ts";
 import type { Candidate } from "./resolve-overlaps.ts";
 
-/** Maximum units that any detector looks behind its trigger, and as many with invisible ones between. */
+/** Maximum units that a detector looks behind its trigger, and as many again for invisible units between them. */
 export const MAX_LOOK_BEHIND = 128;
 export const MAX_FOLDED_LOOK_BEHIND = 4_096;
 const AT_SIGN = 0x40;
-/** Ranks of detectors follow those of placeholders and registered values. */
+/** First rank of a detector, after the ranks of placeholders and registered values. */
 const FIRST_RANK = 2;
 
 /** Parts of a scan. */
 export interface ScanParts {
-  /** In the order of their rank. */
+  /** Detectors in the order of their rank. */
   readonly detectors: readonly Detector[];
-  /** Undefined if nothing is registered. */
+  /** Search for registered values; undefined if nothing is registered. */
   readonly registered: RegisteredSearch | undefined;
-  /** True for a detected value that is not personal. */
+  /** Tests for a detected value that is not personal. */
   readonly isAllowed: (value: string) => boolean;
 }
 
 /**
- * Finds candidates and returns the index up to which they are final. Adds to `found` every candidate that starts in
- * `from` up to that index, whatever text follows, and some later ones. `from` MUST be 0 or an index that was returned. For a
- * text that `isWhole` the index is its length. `state` belongs to the whole text.
+ * Finds candidates and returns the index up to which they are final. Adds to `found` every candidate that starts between `from`
+ * and that index, whatever text follows, and possibly later ones. `from` MUST be 0 or a returned index. For a text that `isWhole`
+ * the index is its length. `state` belongs to the whole text.
  */
 export type Scan = (text: string, from: number, isWhole: boolean, found: Candidate[], state: ScanState) => number;
 
-/** What a scan knows of a whole text. */
+/** State of the scan of a whole text. */
 export interface ScanState {
   readonly lookups: PhoneLookups;
-  /** True if the text reads as it stands: see `isPlain`. */
+  /** True if folding does not change the text; see `isPlain`. */
   readonly isPlain: boolean;
 }
 
 const isDigit = (unit: number): boolean => ((CHAR_CLASSES[unit] as number) & DIGIT) !== 0;
 const isLocal = (unit: number): boolean => ((CHAR_CLASSES[unit] as number) & LOCAL) !== 0;
 const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc00;
-/** True if the end of a text cuts a surrogate pair. */
+/** True if a text ends inside a surrogate pair. */
 const endsInPair = (text: string): boolean => isHighSurrogate(text.charCodeAt(text.length - 1));
 
-/** Index of the next `@` or digit. */
+/** Returns the index of the next `@` or digit. */
 function nextTrigger(text: string, from: number): number {
   let index = from;
   while (index < text.length && ((CHAR_CLASSES[text.charCodeAt(index)] as number) & TRIGGER) === 0) index++;
@@ -54,16 +54,16 @@ function nextTrigger(text: string, from: number): number {
 }
 
 /**
- * Earliest start of a value whose trigger stands at `index` or later: the word that continues there with its opening marks,
- * or the name of a month.
+ * Returns the earliest start of a value whose trigger is at `index` or later: the word around `index` with its opening marks, or
+ * the name of a month.
  */
 function earliestStart(text: string, index: number): number {
   let start = index;
   while (start > 0 && index - start < MAX_LOCAL && isLocal(text.charCodeAt(start - 1))) start--;
-  // A month counts only before a day, which may be still to come.
+  // A month counts only before a day, which may not have arrived yet.
   if (start === text.length || isDigit(text.charCodeAt(start))) start -= monthBefore(text, start).length;
   start -= openerBefore(text, start).length;
-  // Surrogate pairs stay together, since a caller may encode each piece by itself.
+  // Surrogate pairs stay together, since a caller may encode each piece separately.
   return start > 0 && isHighSurrogate(text.charCodeAt(start - 1)) ? start - 1 : start;
 }
 
@@ -87,12 +87,12 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
   };
   const matchNumber = (partial: PartialText, index: number, isWhole: boolean, found: Candidate[]): void => {
     const span = readNumberSpan(partial, index);
-    // A number that the end cuts off waits for its rest, instead of being tried after every chunk.
+    // A number at the end of a partial text waits for its rest, instead of being tried after every chunk.
     if (span === undefined || (partial.isOpen && !isWhole)) return;
     for (const each of number) add(found, partial.text, each, each.detector.match(span));
   };
 
-  /** Tries every `@` and first digit. Stops at the first one that text to come may change. */
+  /** Tries every `@` and first digit. Stops at the first one whose result later text may change. */
   const detect: Scan = (text, from, isWhole, found, { lookups }) => {
     if (detectors.length === 0) return isWhole || !endsInPair(text) ? text.length : text.length - 1;
     const partial: PartialText = { text, isOpen: false, lookups };
@@ -109,7 +109,7 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
     return registered === undefined ? safe : Math.min(safe, registered.search(text, from, isWhole, found));
   };
 
-  /** Scans the folded text, and gives places in the original. */
+  /** Scans the folded text, and returns positions in the original. */
   const scanFolded: Scan = (text, from, isWhole, found, state) => {
     // Half of a pair may become a digit with its other half.
     const isCut = !isWhole && endsInPair(text);
@@ -127,7 +127,7 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
     (state.isPlain ? scanPlain : scanFolded)(text, from, isWhole, found, state);
 }
 
-/** Replaces an error by one without its message and cause, which may quote the text. */
+/** Replaces an error by one without message and cause, which may quote the text. */
 function withoutQuotes<T>(work: () => T): T {
   try {
     return work();

@@ -11,7 +11,7 @@ import { createRegisteredSearch, createSecretSearch } from "./registered-search.
 import { type Candidate, resolveOverlaps } from "./resolve-overlaps.ts";
 import { createScan, MAX_FOLDED_LOOK_BEHIND, MAX_LOOK_BEHIND, type Scan, type ScanParts } from "./scan.ts";
 
-/** Every detector. Of two that find the same range the first wins. */
+/** Every detector. Among detectors that find the same range, the first wins. */
 export const DETECTORS: readonly Detector[] = [
   email,
   iban,
@@ -24,7 +24,7 @@ export const DETECTORS: readonly Detector[] = [
 ];
 
 /**
- * Returns the replacement for a value, which MUST NOT contain the value. Called once for each finding, in order.
+ * Returns the replacement of a value. The replacement MUST NOT contain the value. Called once for each finding, in order.
  * Default: the kind in brackets, such as `[EMAIL]`.
  */
 export type Replace = (kind: PersonalKind, value: string) => string;
@@ -34,15 +34,15 @@ export interface ScrubberOptions {
   /** Registered values; the first of two equal ones sets the kind. */
   readonly registered: readonly RegisteredValue[];
   /**
-   * Exceptions for detectors, not for registered values: exact values, compared as registered ones are, and all addresses of
-   * an e-mail domain, written `*@example.com`.
+   * Exceptions for detectors, not for registered values: exact values, compared like registered values, and all addresses of an
+   * e-mail domain, written `*@example.com`.
    */
   readonly allow: readonly string[];
   /** Enabled detectors. Default: all. */
   readonly kinds?: readonly PersonalKind[];
 }
 
-/** Result of reading at a `[`: no placeholder, the beginning of what may become one, or one. */
+/** Result of reading at a `[`: no placeholder, the possible beginning of a placeholder, or a placeholder. */
 export type PlaceholderReading =
   | { readonly kind: "none" }
   | { readonly kind: "open" }
@@ -50,35 +50,35 @@ export type PlaceholderReading =
 
 /** Recognises placeholders. */
 export interface PlaceholderReader {
-  /** Reads at `start`, which is a `[`, in a text that may end within the placeholder. */
+  /** Reads at index `start`, which is a `[`, in a text that may end within the placeholder. */
   read(text: string, start: number): PlaceholderReading;
 }
 
 /** Options of a stream. */
 export interface StreamOptions {
   readonly replace?: Replace;
-  /** Placeholders that may stand in the text; they are never findings. Default: none. */
+  /** Reader of placeholders in the text, which are never findings. Default: placeholders are not read. */
   readonly placeholders?: PlaceholderReader;
-  /** True: placeholders are replaced by their values; false: they stay. */
+  /** True replaces placeholders by their values; false keeps them. */
   readonly restore: boolean;
-  /** Writes a restored value, for text that needs escapes. Default: unchanged. */
+  /** Encodes a restored value, for text that needs escapes. Default: unchanged. */
   readonly write?: (value: string) => string;
-  /** Hears of each finding, in order, at its place in the whole text. */
+  /** Called for each finding, in order, with its position in the whole text. */
   readonly onFinding?: (finding: Finding) => void;
-  /** Shared by the texts of a request. Default: none yet. */
+  /** Lookups that the texts of a request share. Default: new lookups. */
   readonly lookups?: PhoneLookups;
 }
 
 /**
- * Scrubs a text that arrives in chunks, cut anywhere. The joined output of `push` and `end` equals the output for the whole
- * text. A call that throws outputs nothing, and every later one throws as well: discard the stream.
+ * Scrubs a text that arrives in arbitrary chunks. The joined output of `push` and `end` equals the output for the whole text. If
+ * a call throws, it outputs nothing, and every later call throws too: discard the stream.
  */
 export interface ScrubberStream {
-  /** Takes the next chunk. Returns the text that cannot be part of a value any more; often empty. */
+  /** Takes the next chunk. Returns the text that can no longer be part of a value, which is often empty. */
   push(chunk: string): string;
-  /** Returns the rest. Nothing may be pushed afterwards. */
+  /** Returns the rest. `push` MUST NOT be called afterwards. */
   end(): string;
-  /** Values scrubbed so far, by kind; restored placeholders do not count. */
+  /** Number of scrubbed values so far, by kind; restored placeholders do not count. */
   readonly leaked: KindCounts;
 }
 
@@ -86,9 +86,9 @@ export interface ScrubberStream {
 export interface Scrubber {
   /** Returns the personal values in a text in order, without overlaps (see `resolveOverlaps`). Throws if a detector does. */
   find(text: string): Finding[];
-  /** Replaces every finding. Throws if a detector does, so that a raw text MUST NOT come back. */
+  /** Replaces every finding. Throws if a detector throws; it MUST NOT return unscrubbed text. */
   scrub(text: string, replace?: Replace): string;
-  /** Opens a stream, which does not depend on the scrubber's life. */
+  /** Opens a stream, which may outlive the scrubber. */
   openStream(options: StreamOptions): ScrubberStream;
 }
 
@@ -97,7 +97,7 @@ const DOMAIN = /^\*@([^@*\s]+)$/;
 
 const bracketedKind: Replace = (kind) => `[${kind.toUpperCase()}]`;
 
-/** Creates a scrubber of parts. */
+/** Creates a scrubber from its parts. */
 export function createScrubber(parts: ScanParts): Scrubber {
   const scan = createScan(parts);
 
@@ -131,8 +131,8 @@ export function createScrubber(parts: ScanParts): Scrubber {
 }
 
 /**
- * Compiles a scrubber. Throws INVALID_FIELD that names the entry for a registered value of a wrong length and for a malformed
- * entry of the allow-list.
+ * Compiles a scrubber. For a registered value of a wrong length, or a malformed entry of the allow-list, it throws INVALID_FIELD,
+ * which names the entry.
  */
 export function compileScrubber({ registered, allow, kinds }: ScrubberOptions): Scrubber {
   return createScrubber({
@@ -142,7 +142,7 @@ export function compileScrubber({ registered, allow, kinds }: ScrubberOptions): 
   });
 }
 
-/** Compiles a scrubber for one secret of the service, wherever it stands in a text. `secret` MUST have 2 characters or more. */
+/** Compiles a scrubber for one secret of the service, anywhere in a text. `secret` MUST have 2 characters or more. */
 export function compileSecretScrubber(secret: string): Scrubber {
   return createScrubber({ detectors: [], registered: createSecretSearch(secret), isAllowed: () => false });
 }
@@ -166,7 +166,7 @@ function compileAllowList(entries: readonly string[]): (value: string) => boolea
   };
 }
 
-/** Adds the placeholders from `from` on. Returns the start of the first one that the end cuts off, or the length. */
+/** Adds the placeholders from `from` on. Returns the start of the first placeholder that the end cuts off, else the length. */
 function findPlaceholders(reader: PlaceholderReader, text: string, from: number, found: Candidate[]): number {
   for (let start = text.indexOf("[", from); start !== -1; start = text.indexOf("[", start + 1)) {
     const reading = reader.read(text, start);
@@ -177,14 +177,14 @@ function findPlaceholders(reader: PlaceholderReader, text: string, from: number,
   return text.length;
 }
 
-/** Scrubs chunks. INVARIANT: text is emitted only up to where no text to come can change what a scan finds. */
+/** Scrubs chunks. INVARIANT: text is emitted only if no later text can change the findings in it. */
 class ScanStream implements ScrubberStream {
   readonly #scan: Scan;
   readonly #options: StreamOptions;
   readonly #lookups: PhoneLookups;
   readonly #leaked = new Map<PersonalKind, number>();
   #isOver = false;
-  /** Input not yet emitted, preceded by as much emitted text as the detectors look behind. */
+  /** Input that is not yet emitted, preceded by as much emitted text as the detectors look behind. */
   #text = "";
   /** Index up to which all candidates are known. */
   #scanned = 0;
@@ -215,7 +215,7 @@ class ScanStream implements ScrubberStream {
 
   #advance(chunk: string, isWhole: boolean): string {
     if (this.#isOver) throw new Error("the stream has ended");
-    // Set until this call succeeds: after a failure nothing is known about the rest.
+    // Reset when this call succeeds: after a failure nothing is known about the rest.
     this.#isOver = true;
     this.#text += chunk;
     this.#isPlain &&= isPlain(chunk);
@@ -263,7 +263,7 @@ class ScanStream implements ScrubberStream {
   #trim(): void {
     const kept = this.#isPlain ? MAX_LOOK_BEHIND : MAX_FOLDED_LOOK_BEHIND;
     const cut = Math.min(this.#scanned, this.#emitted) - kept;
-    // Trims rarely: cutting costs more than keeping a little more.
+    // Trims rarely, since cutting costs more than keeping a little more.
     if (cut < kept) return;
     this.#text = this.#text.slice(cut);
     this.#trimmed += cut;

@@ -6,7 +6,7 @@ import { contextOf, isContinued, type NumberSpan, type PartialText, unitAt } fro
 import type { AtSignDetector, NumberDetector } from "./detector.ts";
 import type { PhoneLookups } from "./phone-lookups.ts";
 
-/** Maximum lengths of RFC 5321 §4.5.3.1. Of a longer local part the end is taken. */
+/** Maximum lengths by RFC 5321 §4.5.3.1. Of a longer local part, only the end is used. */
 export const MAX_LOCAL = 64;
 const MAX_DOMAIN = 255;
 const DOT = 0x2e;
@@ -14,15 +14,15 @@ const HYPHEN = 0x2d;
 
 const MAIL_DOMAIN =
   /^(?:[\p{L}\p{M}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+(?:xn--[a-z0-9-]{1,59}|[\p{L}\p{M}]{2,63})/iu;
-/** Extensions of file names such as `logo@2x.png`; none is a top-level domain. */
+/** Extensions of file names such as `logo@2x.png`, which are not top-level domains. */
 const FILE_NAME = /\.(?:png|jpe?g|gif|svg|webp)$/i;
 const LEADING_MARKS = /^[.%+'_-]*/;
 
 const isDomainUnit = (unit: number): boolean => unit === DOT || unit === HYPHEN || (classOf(unit) & WORD) !== 0;
 
 /**
- * Finds e-mail addresses with a domain of at least two labels, internationalised ones (RFC 6531) included. Local parts may not
- * contain the rarest marks of RFC 5322, such as `=` and `/`, which stand before addresses in URLs and code.
+ * Finds e-mail addresses with a domain of at least two labels, including internationalised addresses (RFC 6531). Local parts may
+ * not contain the rarest characters of RFC 5322, such as `=` and `/`, which precede addresses in URLs and code.
  */
 export const email: AtSignDetector = {
   kind: "email",
@@ -41,7 +41,7 @@ export const email: AtSignDetector = {
   },
 };
 
-/** Countries whose national numbers are found: those with a leading `0`, and the others. */
+/** Countries whose national numbers are found: with a leading `0`, and without. */
 const WITH_ZERO: readonly CountryCode[] = ["DE", "GB", "FR", "NL", "AT", "CH", "IT", "SE", "BE"];
 const WITHOUT_ZERO: readonly CountryCode[] = ["US", "ES", "IT", "PL", "BR"];
 const MIN_DIGITS = 6;
@@ -49,9 +49,9 @@ const MAX_DIGITS = 17;
 const MIN_PREFIXED_DIGITS = 12;
 const PHONE_CONTEXT =
   /(?:\b(?:tel|telefon\p{L}*|telephone|phone|mobile|mobil|cell|handy\p{L}*|fax|call|ruf\p{L}*|whatsapp|sms|fon|portable|m[oó]vil|cellulare|tel[eé]fono|t[eé]l(?:[eé]phone)?|telefoon\p{L}*)(?![\p{L}\p{N}])|☎|📞|✆)[^\n]{0,16}$/iu;
-/** North American notation; nothing else is written so. */
+/** North American notation, which is unambiguous. */
 const NORTH_AMERICAN = /^(?:1[-. ])?(?:\d{3}\)[ -]?|\d{3}([-.]))\d{3}(?:\1|[-. ])\d{4}(?![0-9A-Za-z]|[-.]\d)/;
-/** Notations with a `0` before the area: area and number, pairs, or three groups. */
+/** Notations with a `0` before the area code: area code and number, pairs, or three groups. */
 const WITH_TRUNK_ZERO = [
   /^0[1-9]\d{1,4}\)?\s?[-/ ]\s?\d{5,8}(?![0-9A-Za-z])(?:-\d{1,4}(?![0-9A-Za-z]))?/,
   /^0[1-9](?:[ .-]\d\d){4}(?![0-9A-Za-z])/,
@@ -79,7 +79,7 @@ function longestNumber(text: string, isNumber: (number: string) => boolean): num
 const isNational = (number: string, lookups: PhoneLookups): boolean =>
   (number.startsWith("0") ? WITH_ZERO : WITHOUT_ZERO).some((country) => lookups.isValid(number, country));
 
-/** International form with `00` for the `+`. Shorter ones are more often something else. */
+/** Tests for the international form with `00` instead of `+`. A shorter text is more often something else. */
 const isWithPrefix = (number: string, lookups: PhoneLookups): boolean =>
   countDigits(number) >= MIN_PREFIXED_DIGITS && lookups.isValid(`+${number.slice(2)}`);
 
@@ -88,7 +88,7 @@ function phoneLength(span: NumberSpan): number {
   const { lookups } = span.partial;
   if (opener.includes("+")) return longestNumber(text, (number) => lookups.isValid(`+${number}`));
   const context = contextOf(span);
-  // A later group was tried with the first one already.
+  // A later group was already tried together with the first one.
   if (!LATER_GROUP.test(context) && PHONE_CONTEXT.test(context))
     return longestNumber(text, (number) => isNational(number, lookups));
   if (isContinued(span)) return 0;
@@ -100,8 +100,8 @@ function phoneLength(span: NumberSpan): number {
 }
 
 /**
- * Finds telephone numbers that libphonenumber accepts: in international form, in North American notation, with a leading zero
- * and an area, and in any national form after a word for a telephone.
+ * Finds telephone numbers that libphonenumber accepts: in international form, in North American notation, with a leading zero and
+ * an area code, and in any national form after a word for a telephone.
  */
 export const phone: NumberDetector = {
   kind: "phone",
@@ -118,7 +118,7 @@ export const phone: NumberDetector = {
 
 const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
 const V4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}(?![0-9A-Za-z]|[.-][0-9A-Za-z])`);
-/** Prefix that makes four numbers a version or section: a word for it, or a product with a slash, as in `Chrome/1.2.3.4`. */
+/** Prefix that marks four numbers as a version or section: a word for it, or a product with a slash, as in `Chrome/1.2.3.4`. */
 const NUMBERING_BEFORE =
   /(?:\b(?:v|ver|version|release|build|rev|revision|section|sec|chapter|clause|rfc ?\d+)[^0-9A-Za-z]{0,3}|§ ?|[A-Za-z]\/|[.^~]|[=<>~]=\s?)$/i;
 const NUMBERING_LENGTH = 15;
@@ -127,7 +127,7 @@ const isPublic = createAddressTest([]);
 
 const isV6Unit = (unit: number): boolean => unit !== -1 && /[0-9A-Fa-f:]/.test(String.fromCharCode(unit));
 
-/** Length of a public IPv6 address; all of their blocks begin with a digit. */
+/** Returns the length of a public IPv6 address. All public blocks begin with a digit. */
 function v6Length(partial: PartialText, start: number): number {
   let end = start;
   while (end - start <= V6_LENGTH && isV6Unit(unitAt(partial, end))) end++;
@@ -137,9 +137,9 @@ function v6Length(partial: PartialText, start: number): number {
 }
 
 /**
- * Finds public IPv4 and IPv6 addresses; those of private, local and documentation networks identify nobody. Four numbers after
- * a word for a version or section, or after `v`, `§`, `^`, `~`, `==`, `>=`, `<=` or a product's slash are left alone: `v1.2.3.4`
- * stays, a bare `1.2.3.4` does not.
+ * Finds public IPv4 and IPv6 addresses. Addresses of private, local and documentation networks do not identify anybody. Four
+ * numbers after a word for a version or section, or after `v`, `§`, `^`, `~`, `==`, `>=`, `<=` or a product's slash, are not
+ * matched: `v1.2.3.4` stays, a bare `1.2.3.4` does not.
  */
 export const ipAddress: NumberDetector = {
   kind: "ip_address",

@@ -19,6 +19,6 @@ export interface NumberDetector {
 
 /**
  * Finds one kind of value by shape, check digits and context. It MUST read forward only through the partial text or the span's
- * text, and at most 64 units back: then its result holds for every continuation of the text.
+ * text, and at most 64 units back, so that its result holds for every continuation of the text.
  */
 export type Detector = AtSignDetector | NumberDetector;

@@ -3,7 +3,7 @@ import { type NumberSpan, type PartialText, unitAt } from "../partial-text.ts";
 import { isLuhn, remainder } from "./check-digits.ts";
 import type { NumberDetector } from "./detector.ts";
 
-/** Length of IBANs by country, from the registry that SWIFT keeps for ISO 13616. */
+/** Lengths of IBANs by country, from SWIFT's registry for ISO 13616. */
 const IBAN_LENGTHS: ReadonlyMap<string, number> = new Map(
   [
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29",
@@ -18,19 +18,20 @@ const GROUP = 4;
 const HYPHEN = 0x2d;
 const UNDERSCORE = 0x5f;
 
-/** ISO 7064, MOD 97-10: letters count from 10, the first four characters go to the end. */
+/** Tests the check digits (ISO 7064, MOD 97-10): letters count from 10, and the first four characters move to the end. */
 function hasValidCheck(iban: string): boolean {
   const digits = `${iban.slice(4)}${iban.slice(0, 4)}`.replace(/[A-Z]/g, (letter) => String(letter.charCodeAt(0) - 55));
   return remainder(digits, 97) === 1;
 }
 
-/** White space and signs between groups, at most three at a time. */
+/** Maximum white space and signs between groups. */
 const MAX_GAP = 3;
 const isGapUnit = (unit: number): boolean => (classOf(unit) & (SPACE | SEPARATOR)) !== 0 || unit === UNDERSCORE;
 const isHyphen = (unit: number): boolean => unit === HYPHEN || (unit >= 0x2010 && unit <= 0x2013);
 
 /**
- * End of the gap that begins at an index; the index itself if there is none, -1 if the gap is too long or nothing follows it.
+ * Returns the end of the gap that begins at an index: the index itself without a gap, and -1 if the gap is too long or nothing
+ * follows it.
  */
 function gapEnd(partial: PartialText, start: number): number {
   let end = start;
@@ -40,8 +41,8 @@ function gapEnd(partial: PartialText, start: number): number {
 }
 
 /**
- * Finds IBANs (ISO 13616) in one piece or in groups of four, in any letter case, also with letters before that belong to
- * something else. Groups with hyphens need a country in capitals, since hexadecimal groups have hyphens.
+ * Finds IBANs (ISO 13616) in one piece or in groups of four, in any letter case, also directly after other letters. Groups with
+ * hyphens need a country code in capitals, since hexadecimal groups have hyphens too.
  */
 export const iban: NumberDetector = {
   kind: "iban",
@@ -65,18 +66,18 @@ export const iban: NumberDetector = {
       index = end;
     }
     if ((classOf(unitAt(partial, index)) & ALNUM) !== 0) return undefined;
-    // Letters of both cases after other letters are base64.
+    // Letters of both cases after other letters are probably base64.
     if (first > start && read !== read.toUpperCase()) return undefined;
     return hasValidCheck(read.toUpperCase()) ? { start: first, end: index } : undefined;
   },
 };
 
-/** Groups of digits in the notations of the schemes, besides all in one piece. */
+/** Groups of digits in the notations of card schemes, besides a single piece. */
 const CARD_GROUPS = /^(?:4,4,4,[1-4]|4,4,4,4,[1-3]|4,6,[45])$/;
 const MIN_CARD = 13;
 const MAX_CARD = 19;
 
-/** Lengths by the ranges of issuer identification numbers that schemes publish. */
+/** Lengths by the published ranges of issuer identification numbers. */
 const ISSUERS: readonly (readonly [RegExp, readonly number[]])[] = [
   [/^4/, [13, 16, 19]],
   [/^(?:5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)/, [16]],
@@ -97,7 +98,7 @@ const isCard = (digits: string): boolean =>
 const isFraction = ({ partial, start }: NumberSpan): boolean =>
   /\d[.,]$/.test(partial.text.slice(Math.max(0, start - 2), start));
 
-/** Groups of digits from an index on, and where each ends. */
+/** Returns the groups of digits from an index on, with their ends. */
 function readGroups(partial: PartialText, digit: number): { readonly digits: string[]; readonly ends: number[] } {
   const [digits, ends]: [string[], number[]] = [[], []];
   let count = 0;
@@ -109,7 +110,7 @@ function readGroups(partial: PartialText, digit: number): { readonly digits: str
     count += group.length;
     digits.push(group);
     ends.push(index);
-    // A letter right after a group makes it something else.
+    // Digits directly before a letter are something else.
     if ((classOf(unitAt(partial, index)) & ALNUM) !== 0) {
       digits.pop();
       ends.pop();
@@ -118,7 +119,7 @@ function readGroups(partial: PartialText, digit: number): { readonly digits: str
     const next = gapEnd(partial, index);
     if (next <= index) break;
     const found = partial.text.slice(index, next);
-    // One kind of gap: numbers in the columns of a table are not the groups of one.
+    // All gaps must be equal: numbers in the columns of a table are not the groups of one number.
     if (gap !== undefined && gap !== found) break;
     gap = found;
     index = next;
@@ -130,8 +131,8 @@ const isNotation = (groups: readonly string[]): boolean =>
   groups.length === 1 || CARD_GROUPS.test(groups.map(({ length }) => length).join(","));
 
 /**
- * Finds payment cards: 13 to 19 digits of a scheme with a valid check (ISO/IEC 7812), in one piece or in the groups of card
- * notations, with the same one to three signs between them, also with letters right before.
+ * Finds payment cards: 13 to 19 digits of a scheme with a valid check digit (ISO/IEC 7812), in one piece or in the groups of card
+ * notations, with the same one to three signs between them, also directly after letters.
  */
 export const paymentCard: NumberDetector = {
   kind: "payment_card",

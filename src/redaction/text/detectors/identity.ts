@@ -8,16 +8,16 @@ const END = "(?![0-9A-Za-z])";
 const DASHED = /^(\d{3})[-\u2010-\u2013](\d{2})[-\u2010-\u2013](\d{4})(?![0-9A-Za-z]|-\d)/;
 const LOOSE = /^(\d{3})[ .\u00a0]?(\d{2})[ .\u00a0]?(\d{4})(?![0-9A-Za-z])/;
 const SSN_CONTEXT = /\bssn\b|social security/i;
-/** Never issued, but printed on sample cards (SSA, "Social Security Cards Issued by Woolworth"). */
+/** Numbers that were never issued but printed on sample cards (SSA, "Social Security Cards Issued by Woolworth"). */
 const SAMPLES = ["078-05-1120", "219-09-9999"];
 
-/** Rules of the SSA: no part is all zeros, and the area is neither 666 nor 900 or more. */
+/** Tests by the SSA's rules: no part is all zeros, and the area is not 666 and below 900. */
 function isIssued([, area = "", group = "", serial = ""]: RegExpExecArray): boolean {
   if (area === "000" || area === "666" || area >= "900" || group === "00" || serial === "0000") return false;
   return !SAMPLES.includes(`${area}-${group}-${serial}`);
 }
 
-/** Finds social security numbers of the United States: with hyphens anywhere, otherwise only where the context names them. */
+/** Finds social security numbers of the United States: with hyphens anywhere, without them only if the context names them. */
 export const usSsn: NumberDetector = {
   kind: "us_ssn",
   trigger: "number",
@@ -30,16 +30,16 @@ export const usSsn: NumberDetector = {
 };
 
 const CODICE_FISCALE = /^[A-Z]{6}[0-9L-NP-V]{2}[A-EHLMPR-T][0-9L-NP-V]{2}[A-Z][0-9L-NP-V]{3}[A-Z]$/;
-/** Values of characters at odd places (decree of 23 December 1976), for `0` to `9` and likewise for `A` to `J`. */
+/** Values of characters at odd places (decree of 23 December 1976), for `0` to `9` and equally for `A` to `J`. */
 const ODD_FIRST = [1, 0, 5, 7, 9, 13, 15, 17, 19, 21];
-/** For `K` to `Z`. */
+/** The same values for `K` to `Z`. */
 const ODD_REST = [2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23];
 const ODD = [...ODD_FIRST, ...ODD_REST];
 
 const orderOf = (character: string): number =>
   character >= "A" ? character.charCodeAt(0) - 65 : character.charCodeAt(0) - 48;
 
-/** Check of an Italian tax code of 16 characters, also with letters in place of digits. */
+/** Tests the check character of an Italian tax code of 16 characters, also with letters instead of digits. */
 function isCodiceFiscale(code: string): boolean {
   if (!CODICE_FISCALE.test(code)) return false;
   let sum = 0;
@@ -55,9 +55,9 @@ interface NationalId {
   readonly name: string;
   /** Notation. */
   readonly shape: RegExp;
-  /** Check of its letters and digits alone, letters in upper case. */
+  /** Tests the letters and digits without separators, letters in upper case. */
   readonly isValid: (id: string) => boolean;
-  /** Context that has to stand before it; undefined: it is found anywhere. */
+  /** Context that must precede the number; undefined finds it anywhere. */
   readonly context?: RegExp;
 }
 
@@ -79,7 +79,7 @@ const isDni = (id: string): boolean => {
   return LETTERS_OF_23[Number(number) % 23] === id.at(-1);
 };
 
-/** Corsican departments `2A` and `2B` count as 19 and 18. */
+/** Tests a French NIR. The Corsican departments `2A` and `2B` count as 19 and 18. */
 const isNir = (id: string): boolean => {
   const number = id.slice(0, 13).replace("2A", "19").replace("2B", "18");
   return 97 - remainder(number, 97) === Number(id.slice(13));
@@ -102,13 +102,13 @@ const isPesel = (id: string): boolean =>
   isDay(String(Number(id.slice(2, 4)) % 20), id.slice(4, 6)) &&
   weightedSum(id, [1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1]) % 10 === 0;
 
-/** Coordination numbers have 60 added to the day. */
+/** Tests a Swedish number. Coordination numbers have 60 added to the day. */
 const isPersonnummer = (id: string): boolean => {
   const digits = id.slice(-10);
   return isDay(digits.slice(2, 4), String(Number(digits.slice(4, 6)) % 60)) && isLuhn(digits);
 };
 
-/** The check is over the first nine digits, for those born from 2000 on with a 2 before them. */
+/** Tests a Belgian number. The check covers the first nine digits, with a 2 before them for births from 2000 on. */
 const isRijksregisternummer = (id: string): boolean => {
   const check = Number(id.slice(9));
   const fits = (number: string): boolean => 97 - remainder(number, 97) === check;
@@ -162,12 +162,12 @@ const NATIONAL_IDS: readonly NationalId[] = [
   },
 ];
 
-/** Rejects prefixes that are never issued. */
+/** Tests for a prefix that is issued. */
 function isPrefixIssued(id: string): boolean {
   return !["BG", "GB", "NK", "KN", "TN", "NT", "ZZ"].includes(id.slice(0, 2));
 }
 
-/** `X-1234567-L`: the letter before the first digit stands apart. */
+/** Returns the text with the letter before the first digit, which may be separate: `X-1234567-L`. */
 function textWithLetter({ partial, start, text }: NumberSpan): string | undefined {
   const letter = /(?:^|[^0-9A-Za-z])([XYZ]-)$/i.exec(partial.text.slice(Math.max(0, start - 3), start))?.[1];
   return letter === undefined ? undefined : letter + text;
@@ -184,8 +184,8 @@ function longestId(text: string, context: string): number {
 }
 
 /**
- * Finds identity numbers of persons in ten countries by their check digits. Numbers that too many others of their length would
- * pass for are found only after a word that names them.
+ * Finds identity numbers of persons in ten countries by their check digits. A kind of number with which too many other numbers
+ * could be confused is found only after a word that names it.
  */
 export const nationalId: NumberDetector = {
   kind: "national_id",
@@ -229,7 +229,7 @@ const DATE_SHAPES: readonly RegExp[] = [
 const BIRTH_CONTEXT =
   /\b(?:born|birth(?:day|date)?|d\.?o\.?b|geb(?:oren|urtsdatum|urtstag)?|n[eé]e?(?=\sle|\s?:)|naissance|nacid[oa]|nacimiento|nat[oa]\sil|nascita|nascid[oa]|nascimento|geboortedatum|urodz\p{L}*)(?![\p{L}\p{N}])|生年月日|出生/iu;
 const MONTH_NAME = new RegExp(`^(?:${MONTHS})$`, "iu");
-/** Maximum length of a date: `23rd of września, 1980` with room. */
+/** Maximum length of a date, with room for `23rd of września, 1980`. */
 const MAX_DATE = 32;
 const MAX_MONTH = 14;
 const COMMA = 0x2c;
@@ -237,7 +237,7 @@ const DOT = 0x2e;
 
 const isWord = (unit: number): boolean => (classOf(unit) & WORD) !== 0;
 
-/** Name of a month with the mark and space after it that ends at `index`; empty if there is none. */
+/** Returns the name of a month that ends at `index`, with the mark and space after it; else an empty text. */
 export function monthBefore(text: string, index: number): string {
   const end = index - 1;
   if (index < 4 || (classOf(text.charCodeAt(end)) & SPACE) === 0) return "";
@@ -250,7 +250,7 @@ export function monthBefore(text: string, index: number): string {
 const isDateUnit = (unit: number): boolean =>
   unit === COMMA || unit === 0xba || (classOf(unit) & (WORD | LETTER | SEPARATOR)) !== 0;
 
-/** Reads from the day as far as a date may extend, and one unit more. */
+/** Reads from the day to the maximum end of a date, and one unit more. */
 function readDate(partial: PartialText, start: number, from: number): string {
   let end = from;
   while (end - start < MAX_DATE && isDateUnit(unitAt(partial, end))) end++;
@@ -258,7 +258,7 @@ function readDate(partial: PartialText, start: number, from: number): string {
   return partial.text.slice(start, end + 1);
 }
 
-/** Finds dates in a context of birth: with numbers, or with the month's name in one of seven languages. */
+/** Finds dates in a context of birth, with numbers or with the month's name in one of seven languages. */
 export const dateOfBirth: NumberDetector = {
   kind: "date_of_birth",
   trigger: "number",

@@ -1,16 +1,16 @@
 import { type CountryCode, isValidPhoneNumber } from "libphonenumber-js/max";
 
-/** Numbering plans that one text is compared with: some 10 µs each. */
+/** Maximum lookups in numbering plans for one text; each takes some 10 µs. */
 const MAX_LOOKUPS = 10_000;
 
 /**
- * Looks numbers up in the numbering plans of countries, each once. A text full of numbers would take seconds: past a bound every
- * number counts as one, so that it is hidden.
+ * Looks numbers up in the numbering plans of countries, each once. A text full of numbers would take seconds. So beyond a bound
+ * every number counts as a telephone number and is hidden.
  */
 export class PhoneLookups {
   readonly #known = new Map<string, boolean>();
 
-  /** Tests for a number that a numbering plan has; without a country the number begins with `+`. */
+  /** Tests for a number in a numbering plan; without a country the number begins with `+`. */
   isValid(number: string, country?: CountryCode): boolean {
     const key = `${country ?? ""} ${number}`;
     const known = this.#known.get(key);
