@@ -4,27 +4,27 @@ import { isJsonRecord, type JsonRecord } from "../verify/json.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "./command.ts";
 import { addressFrom } from "./service.ts";
 
-/** Environment variable with the agent's key, which the settings name and do not hold. */
+/** Environment variable with the agent's key. The settings contain its name, not the key. */
 const KEY_VARIABLE = "ACP_AGENT_KEY";
 const EVENT = "PreToolUse";
 const DEFAULT_HOLD_SECONDS = 540;
 const MAX_HOLD_SECONDS = 3_540;
-/** Seconds that the client waits longer than the service holds a call. */
+/** Seconds for which the client waits longer than the service holds a call. */
 const MARGIN_SECONDS = 60;
 const OPTIONS = ["url", "agent", "settings", "hold"] as const;
 
-/** Address, agent and time-out of a hook. */
+/** Address, agent and timeout of a hook. */
 interface HookTarget {
   readonly url: string;
   readonly agentId: string | undefined;
-  /** Seconds after which the client gives up. */
+  /** Timeout of the client, seconds. */
   readonly timeout: number;
 }
 
-/** One coding agent: where its settings are, and the hook that they get. */
+/** Settings file of a coding agent, and the hook in it. */
 interface CodingAgentSettings {
   readonly path: string;
-  /** The end of the hook's URL, by which an earlier hook is recognised. */
+  /** End of the hook's URL, by which an earlier hook is recognised. */
   readonly endpoint: string;
   hookFor(target: HookTarget): JsonRecord;
 }
@@ -63,12 +63,12 @@ function quoted(text: string): string {
 
 const DETAILS = [
   "",
-  "Adds a hook to the settings of the project in this folder, in place of one that an earlier run added; other settings stay.",
+  "Adds a hook to the settings of the project in this folder. It replaces the hook of an earlier run; other settings stay.",
   `The settings name the environment variable ${KEY_VARIABLE}: set it to the agent's key before you start the client. Give`,
-  "`--agent` when the key is bound to no agent. The client blocks a tool that the control plane does not answer for.",
+  "`--agent` if the key is not bound to an agent. If the control plane does not answer, the client blocks the tool.",
 ];
 
-/** `agentctl attach claude-code`: a hook of Claude Code that asks before a tool runs. */
+/** `agentctl attach claude-code` installs the hook for Claude Code. */
 export const attachClaudeCode: Command = {
   name: "attach claude-code",
   arguments: "",
@@ -78,7 +78,7 @@ export const attachClaudeCode: Command = {
   run: (input) => attach(CLAUDE_CODE, input),
 };
 
-/** `agentctl attach codex`: a hook of Codex that asks before a tool runs. */
+/** `agentctl attach codex` installs the hook for Codex. */
 export const attachCodex: Command = {
   name: "attach codex",
   arguments: "",
@@ -94,7 +94,7 @@ async function attach(client: CodingAgentSettings, input: CommandInput): Promise
   const url = `${origin}${pathname.replace(/\/$/, "")}${client.endpoint}?hold_seconds=${hold}`;
   const agentId = input.option("agent");
   if (agentId !== undefined && !/^agt_[a-z2-7]{26}$/.test(agentId)) {
-    throw new CommandError(`--agent ${agentId}: no agent's id; it begins with agt_`);
+    throw new CommandError(`--agent ${agentId}: not an agent's id, which begins with agt_`);
   }
   const path = input.option("settings") ?? client.path;
   const before = await settingsAt(path);
@@ -122,7 +122,7 @@ async function settingsAt(path: string): Promise<JsonRecord> {
   });
   const settings = parsed(text.trim() === "" ? "{}" : text);
   if (isJsonRecord(settings)) return settings;
-  throw new CommandError(`\`${path}\` is no JSON object; nothing was changed`);
+  throw new CommandError(`\`${path}\` is not a JSON object; nothing was changed`);
 }
 
 function parsed(text: string): unknown {
@@ -138,7 +138,7 @@ function withHook(settings: JsonRecord, hook: JsonRecord, endpoint: string, path
   const hooks = settings.hooks ?? {};
   const groups = isJsonRecord(hooks) ? (hooks[EVENT] ?? []) : undefined;
   if (!isJsonRecord(hooks) || !Array.isArray(groups)) {
-    throw new CommandError(`\`${path}\` has \`hooks\` that are no object of lists; nothing was changed`);
+    throw new CommandError(`\`${path}\` has \`hooks\` that are not an object of lists; nothing was changed`);
   }
   const others = groups.flatMap((group) => {
     if (!isJsonRecord(group) || !Array.isArray(group.hooks)) return [group];
@@ -148,7 +148,7 @@ function withHook(settings: JsonRecord, hook: JsonRecord, endpoint: string, path
   return { ...settings, hooks: { ...hooks, [EVENT]: [...others, { hooks: [hook] }] } };
 }
 
-/** Replaces the file at once, so that a client never reads half of it. */
+/** Replaces the file atomically, so that a client never reads half of it. */
 async function writeSettings(path: string, settings: JsonRecord): Promise<void> {
   const draft = `${path}.${process.pid}.new`;
   try {

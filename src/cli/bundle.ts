@@ -32,7 +32,9 @@ export interface DecisionBundle extends BundleHead {
 const MAX_LINE = 67_108_864;
 const CHUNK_BYTES = 1_048_576;
 
-/** Opens a bundle of either kind. Throws `CommandError` if it is none, `VerificationError` if a part is missing. */
+/**
+ * Opens a bundle of either kind. Throws `CommandError` if the file is not a bundle, and `VerificationError` if a part is missing.
+ */
 export async function openBundle(path: string): Promise<LogBundle | DecisionBundle> {
   const head = await readHead(path);
   if (head.format === DECISION_FORMAT) {
@@ -41,7 +43,7 @@ export async function openBundle(path: string): Promise<LogBundle | DecisionBund
   if (head.format === LOG_FORMAT) {
     return { kind: "log", ...(await bundleHeadFrom(head)), entries: () => readEntries(path) };
   }
-  throw new CommandError(`\`${path}\` is no bundle: its \`format\` is neither ${LOG_FORMAT} nor ${DECISION_FORMAT}`);
+  throw new CommandError(`\`${path}\` is not a bundle: its \`format\` is neither ${LOG_FORMAT} nor ${DECISION_FORMAT}`);
 }
 
 /** Returns the first line if it is JSON by itself, otherwise the whole file. */
@@ -49,7 +51,7 @@ async function readHead(path: string): Promise<JsonRecord> {
   const line = parseJson(await firstLine(path));
   const head = line ?? parseJson(await readText(path));
   if (isJsonRecord(head)) return head;
-  throw new CommandError(`\`${path}\` is no bundle: it does not begin with a JSON object`);
+  throw new CommandError(`\`${path}\` is not a bundle: it does not begin with a JSON object`);
 }
 
 async function firstLine(path: string): Promise<string> {
@@ -65,7 +67,7 @@ async function* readEntries(path: string): AsyncGenerator<LogEntry> {
   }
 }
 
-/** Reads the lines of a file. Unlike `node:readline` it splits at U+000A only: JSON may hold other line separators. */
+/** Reads the lines of a file. Unlike `node:readline` it only splits at U+000A, since JSON may contain other line separators. */
 async function* readLines(path: string): AsyncGenerator<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let rest = "";

@@ -9,7 +9,7 @@ async function readCertificate(path: string): Promise<JsonRecord> {
   const json = parseJson(await readText(path));
   const certificate = isJsonRecord(json) && isJsonRecord(json.certificate) ? json.certificate : json;
   if (isJsonRecord(certificate) && "canonical_body" in certificate) return certificate;
-  throw new CommandError(`\`${path}\` is no revocation certificate: give the JSON response of the revoke call`);
+  throw new CommandError(`\`${path}\` is not a revocation certificate: give the JSON response of the revoke call`);
 }
 
 /** Lists what ended, by kind: `sessions 1, grants given 2`. */
@@ -18,7 +18,7 @@ function endedText(counts: unknown): string {
   return some.map(([kind, count]) => `${kind.replaceAll("_", " ")} ${String(count)}`).join(", ") || "nothing else";
 }
 
-/** `agentctl certificate verify`: a revocation certificate, offline. */
+/** `agentctl certificate verify` verifies a revocation certificate offline. */
 export const certificateVerify: Command = {
   name: "certificate verify",
   arguments: "<file>",
@@ -26,7 +26,7 @@ export const certificateVerify: Command = {
   details: [
     "",
     "The file is the JSON response of the revoke call, or of GET /v1/enforce/revocations/{revocation_id}. The command checks",
-    "the signature over `canonical_body`, and that all other members equal those in it. Without --public-key or --jwks it",
+    "the signature over `canonical_body`, and that all other members equal the signed ones. Without --public-key or --jwks it",
     "uses the certificate's own key, and the output says so.",
   ],
   options: ["public-key", "jwks"],

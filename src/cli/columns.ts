@@ -1,7 +1,7 @@
-/** Characters of a terminal's two columns. */
+/** Characters that take two columns of a terminal. */
 const WIDE =
   /\p{Script=Han}|\p{Script=Hangul}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Emoji_Presentation}|[\u3000-\u303f\uff01-\uff60\uffe0-\uffe6]/u;
-/** Characters of none. */
+/** Characters that take no column. */
 const COMBINING = /^[\p{M}\p{Cf}]+$/u;
 const CHARACTERS = new Intl.Segmenter();
 
@@ -14,14 +14,14 @@ export function printable(line: string): string {
   );
 }
 
-/** Returns the columns that a printable text takes on a terminal. */
+/** Returns the number of columns of a printable text on a terminal. */
 export function columnsOf(text: string): number {
   let columns = 0;
   for (const { segment } of CHARACTERS.segment(text)) columns += columnsOfCharacter(segment);
   return columns;
 }
 
-/** Returns a text as it can be printed in exactly so many columns: padded, or cut with an ellipsis at its end. */
+/** Fits a text to a number of columns: pads it, or cuts it with an ellipsis at its end. */
 export function fitted(text: string, columns: number): string {
   const shown = printable(text);
   const width = columnsOf(shown);

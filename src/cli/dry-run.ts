@@ -6,11 +6,11 @@ import { serviceFrom } from "./service.ts";
 
 const FILE_FORMAT = [
   "",
-  "The file has the fields of the request in JSON. Nothing is written: neither entries of the log nor counters nor trust.",
+  "The file has the fields of the request in JSON. Nothing is written: no entries of the log, counters or trust.",
   "Drafts need a key of the role admin or operator. Exit code 1 says that something would not be allowed.",
 ];
 
-/** `agentctl preflight`: what would come of a plan. */
+/** `agentctl preflight` decides the steps of a plan as a dry run. */
 export const preflight: Command = {
   name: "preflight",
   arguments: "<plan.json>",
@@ -24,15 +24,15 @@ export const preflight: Command = {
   run: (input) => report(input, "/v1/enforce/preflight", "preflight", preflightLines),
 };
 
-/** `agentctl probe`: what every rule makes of one action. */
+/** `agentctl probe` decides one action as a dry run and shows the result of every rule. */
 export const probe: Command = {
   name: "probe",
   arguments: "<action.json>",
-  summary: "decide one action without attempting it, and show what every rule makes of it",
+  summary: "decide one action without attempting it, and show the result of every rule",
   details: [
     ...FILE_FORMAT,
     'An action: {"agent_id": "agt_…", "action_type": "pay", "tool": "pay_invoice",',
-    '"metadata": {"arguments": {"amount": 750}}}. The changes that are shown were decided again and allowed.',
+    '"metadata": {"arguments": {"amount": 750}}}. The suggested changes were decided again and allowed.',
   ],
   options: ["url", "key"],
   run: (input) => report(input, "/v1/enforce/probe", "probe", probeLines),
@@ -60,7 +60,7 @@ async function requestFrom(file: string): Promise<JsonRecord> {
   });
   const json = parseJson(text);
   if (isJsonRecord(json)) return json;
-  throw new CommandError(`${file} holds no JSON object`);
+  throw new CommandError(`${file} is not a JSON object`);
 }
 
 function preflightLines(result: JsonRecord): readonly string[] {

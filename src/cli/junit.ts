@@ -11,7 +11,7 @@ export interface JunitSuite {
   readonly cases: readonly JunitCase[];
 }
 
-/** Writes a report in the XML form of JUnit, which systems for continuous integration read. */
+/** Writes a JUnit XML report, for continuous integration. */
 export function junitXml(name: string, suites: readonly JunitSuite[]): string {
   const counts = (cases: readonly JunitCase[]): string => {
     const failures = cases.filter(({ failure }) => failure !== undefined).length;
@@ -40,12 +40,12 @@ function caseLines({ className, name, failure }: JunitCase): readonly string[] {
 
 const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
-/** Escapes text for XML 1.0, which has no place for most control characters, lone surrogates, U+FFFE and U+FFFF. */
+/** Escapes text for XML 1.0, which excludes most control characters, lone surrogates, U+FFFE and U+FFFF. */
 function escaped(text: string): string {
   return (
     text
       .toWellFormed()
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what XML has no place for
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: XML excludes these
       .replace(/[\u0000-\u001f\u007f-\u009f\ufffe\uffff]/g, (found) => {
         return `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
       })

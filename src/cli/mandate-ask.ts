@@ -6,16 +6,16 @@ import { serviceFrom } from "./service.ts";
 
 const SERVICE_OPTIONS: readonly OptionName[] = ["url", "key"];
 const NAMES =
-  "An agent or a mandate is named by its id, or by its name in any case; tools by their names. Nothing is written.";
+  "Name an agent or a mandate by its id, or by its name in upper or lower case, and a tool by its name. Nothing is written.";
 
-/** `agentctl mandate ask may`: whether an agent may do something. */
+/** `agentctl mandate ask may` asks whether an agent may do something. */
 export const mandateAskMay: Command = {
   name: "mandate ask may",
   arguments: "",
   summary: "tell whether an agent may call a tool, or do something, with the rules that decide",
   details: [
     "",
-    "--agent is required, and --tool or --action-type. The arguments of the call: --arguments '{\"amount\": 750}'.",
+    "--agent is required, and so is --tool or --action-type. Give the arguments of the call as --arguments '{\"amount\": 750}'.",
     NAMES,
     "Exit code 1 says that the action would not be allowed.",
   ],
@@ -26,7 +26,7 @@ export const mandateAskMay: Command = {
     }),
 };
 
-/** `agentctl mandate ask who-may`: which agents may do something. */
+/** `agentctl mandate ask who-may` asks which agents may do something. */
 export const mandateAskWhoMay: Command = {
   name: "mandate ask who-may",
   arguments: "",
@@ -36,7 +36,7 @@ export const mandateAskWhoMay: Command = {
   run: (input) => ask(input, { who_may: callFrom(input) }),
 };
 
-/** `agentctl mandate ask limits`: the limits of an agent. */
+/** `agentctl mandate ask limits` asks for the limits of an agent. */
 export const mandateAskLimits: Command = {
   name: "mandate ask limits",
   arguments: "",
@@ -46,23 +46,23 @@ export const mandateAskLimits: Command = {
   run: (input) => ask(input, { limits: { agent: agentFrom(input) } }),
 };
 
-/** `agentctl mandate ask why`: the reasons of a decision. */
+/** `agentctl mandate ask why` asks for the reasons of a decision. */
 export const mandateAskWhy: Command = {
   name: "mandate ask why",
   arguments: "<decision>",
   summary: "tell why a decision was taken, from its receipt",
-  details: ["", "With --supposed the answer says so if the decision was another. Nothing is written."],
+  details: ["", "With --supposed the answer also says whether the decision was another. Nothing is written."],
   options: [...SERVICE_OPTIONS, "supposed"],
   run: (input) =>
     ask(input, { why: { decision_id: input.positionals[0], ...given({ supposed: input.option("supposed") }) } }),
 };
 
-/** `agentctl mandate ask changed`: the differences between two versions of a mandate. */
+/** `agentctl mandate ask changed` asks for the differences between two versions of a mandate. */
 export const mandateAskChanged: Command = {
   name: "mandate ask changed",
   arguments: "<mandate>",
   summary: "tell what changed between two versions of a mandate, rule by rule",
-  details: ["", "--from and --to are given both or not at all.", NAMES],
+  details: ["", "Give both --from and --to, or neither.", NAMES],
   options: [...SERVICE_OPTIONS, "from", "to"],
   run: (input) => {
     const versions = given({ from_version: numberFrom(input, "from"), to_version: numberFrom(input, "to") });
@@ -70,17 +70,17 @@ export const mandateAskChanged: Command = {
   },
 };
 
-/** `agentctl mandate ask never-fire`: the rules that did not fire. */
+/** `agentctl mandate ask never-fire` asks which rules did not fire. */
 export const mandateAskNeverFire: Command = {
   name: "mandate ask never-fire",
   arguments: "",
-  summary: "tell which rules in force fired in none of the decisions of the last days",
+  summary: "tell which rules in force did not fire in any decision of the last days",
   details: ["", "Nothing is written."],
   options: [...SERVICE_OPTIONS, "days"],
   run: (input) => ask(input, { never_fire: given({ days: numberFrom(input, "days") }) }),
 };
 
-/** `agentctl mandate ask shadowed`: the rules that never decide. */
+/** `agentctl mandate ask shadowed` asks which rules never decide. */
 export const mandateAskShadowed: Command = {
   name: "mandate ask shadowed",
   arguments: "",
@@ -90,16 +90,16 @@ export const mandateAskShadowed: Command = {
   run: (input) => ask(input, { shadowed: {} }),
 };
 
-/** `agentctl mandate ask`: the answer to a question in one's own words. */
+/** `agentctl mandate ask` answers a question in the user's own words. */
 export const mandateAsk: Command = {
   name: "mandate ask",
   arguments: "<question>",
   summary: "answer a question in your own words, as the service's model understands it",
   details: [
     "",
-    "The model behind ACP_GUARD_URL of the service turns the question into one that the commands `mandate ask may`, `who-may`,",
-    "`limits`, `why`, `changed`, `never-fire` and `shadowed` ask, which the output shows. The answer is computed as theirs are.",
-    "The model is sent the question and names of agents, tools and mandates. Exit code 1 says that the action in question would",
+    "The model behind ACP_GUARD_URL of the service turns the question into one of the commands `mandate ask may`, `who-may`,",
+    "`limits`, `why`, `changed`, `never-fire` and `shadowed`, which the output shows. The answer is computed as for that command.",
+    "The model gets the question and names of agents, tools and mandates. Exit code 1 says that the action in question would",
     "not be allowed.",
   ],
   options: SERVICE_OPTIONS,
@@ -133,7 +133,7 @@ const callFrom = (input: CommandInput): object =>
 
 function agentFrom(input: CommandInput): string {
   const agent = input.option("agent");
-  if (agent === undefined) throw new CommandError("--agent is missing: the id or the name of an agent");
+  if (agent === undefined) throw new CommandError("--agent is missing: give the id or the name of an agent");
   return agent;
 }
 

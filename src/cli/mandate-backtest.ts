@@ -7,20 +7,20 @@ import { readMandateFiles } from "./mandate-files.ts";
 import { serviceFrom, streamFrom } from "./service.ts";
 
 const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };
-/** Columns of the table, 97 together; an agent's id has 30 characters. */
+/** Columns of the table, 97 in all; an agent's id has 30 characters. */
 const NAME_COLUMNS = 30;
 const ID_COLUMNS = 31;
 const NUMBER_COLUMNS = 12;
 /** Columns of the bar. */
 const BAR_COLUMNS = 40;
-/** Rows of agents that are printed. */
+/** Maximum rows of agents that are printed. */
 const MAX_ROWS = 50;
 
-/** `agentctl mandate backtest`: what drafts would have done to the recorded decisions. */
+/** `agentctl mandate backtest` decides the recorded actions again under drafts. */
 export const mandateBacktest: Command = {
   name: "mandate backtest",
   arguments: "<path>",
-  summary: "decide the recorded decisions of a window again under drafts",
+  summary: "decide the recorded actions of a window again under drafts",
   details: [
     "",
     "<path> is a file or folder of mandates, as `mandate apply` takes them: each is a draft, in place of the mandate in force that has",
@@ -45,7 +45,7 @@ export const mandateBacktest: Command = {
   },
 };
 
-/** Reads the drafts, and the mandates to decide without, from the command's path. */
+/** Reads the drafts, and the mandates to leave out, from the command's path. */
 async function changesFrom(input: CommandInput): Promise<JsonRecord> {
   const [path = ""] = input.positionals;
   const { mandates, violations } = await readMandateFiles(path);
@@ -53,7 +53,7 @@ async function changesFrom(input: CommandInput): Promise<JsonRecord> {
   if (only !== undefined && others.length === 0 && !isMandate(only.definition)) return only.definition;
   const [fault] = violations;
   if (fault !== undefined) throw new CommandError(`${fault.file}:${fault.line}:${fault.column}: ${fault.message}`);
-  if (mandates.length === 0) throw new CommandError(`${path} holds no mandate`);
+  if (mandates.length === 0) throw new CommandError(`${path} contains no mandate`);
   const inForce = await readMandates(serviceFrom(input), {});
   const ids = new Map(inForce.map((mandate) => [nameKey(mandate.name), mandate.mandate_id]));
   const drafts = mandates.map(({ definition }) => {
@@ -65,7 +65,7 @@ async function changesFrom(input: CommandInput): Promise<JsonRecord> {
 
 const isMandate = (definition: JsonRecord): boolean => "name" in definition || "rules" in definition;
 
-/** Equal for names that the service takes for one. */
+/** Returns a key that is equal for names that the service treats as the same. */
 const nameKey = (name: unknown): string => String(name).trim().toLowerCase();
 
 function timeFrom(input: CommandInput, name: "since" | "until", now: number): Record<string, string> {

@@ -9,20 +9,20 @@ import { addressFrom, type CallService, RequestRefusedError, serviceFrom } from 
 const FILE_FORMAT = [
   "",
   "<path> is a file, or a folder whose .yaml, .yml and .json files hold the whole set of mandates of a pack. A document is one",
-  "mandate, a list of them, or `mandates:` with a list; a YAML file may hold several documents. Mandates have the members of",
-  "POST /v1/enforce/mandates, and are told apart by their names. Needs a key of the role admin or operator.",
+  "mandate, a list of mandates, or `mandates:` with a list; a YAML file may hold several documents. Mandates have the members of",
+  "POST /v1/enforce/mandates, and are identified by their names. Needs a key of the role admin or operator.",
 ];
 const OPTIONS: readonly OptionName[] = ["url", "key", "pack", "adopt", "allow-empty"];
 const DEFAULT_PACK = "default";
 const PACK_NAME = /^[a-z0-9-]{1,63}$/;
 const PAGE_SIZE = 500;
 
-/** `agentctl mandate validate`: what keeps files from being applied. */
+/** `agentctl mandate validate` lists the faults that prevent files from being applied. */
 export const mandateValidate: Command = {
   name: "mandate validate",
   arguments: "<path>",
-  summary: "compile the mandates in files on the service, and list what is wrong by file, line and column",
-  details: [...FILE_FORMAT, "Nothing is changed. Exit code 1 says that something is wrong."],
+  summary: "compile the mandates in files on the service, and list errors by file, line and column",
+  details: [...FILE_FORMAT, "Nothing is changed. Exit code 1 says that there are errors."],
   options: OPTIONS,
   async run(input) {
     const tried = await tryFiles(input);
@@ -34,7 +34,7 @@ export const mandateValidate: Command = {
   },
 };
 
-/** `agentctl mandate diff`: what applying files would change. */
+/** `agentctl mandate diff` shows the changes that applying files would make. */
 export const mandateDiff: Command = {
   name: "mandate diff",
   arguments: "<path>",
@@ -48,15 +48,15 @@ export const mandateDiff: Command = {
   },
 };
 
-/** `agentctl mandate apply`: files in force. */
+/** `agentctl mandate apply` puts the mandates in files in force. */
 export const mandateApply: Command = {
   name: "mandate apply",
   arguments: "<path>",
-  summary: "put the mandates in files in force, all of them or none, and archive those that are left out",
+  summary: "put the mandates in files in force, all of them or none, and archive the pack's other mandates",
   details: [
     ...FILE_FORMAT,
-    "Shows the difference first, and asks unless --yes is given. Files that are in force already change nothing. A pack that",
-    "somebody else changes meanwhile is left alone.",
+    "Shows the difference first, and asks unless --yes is given. Files that are already in force change nothing. If somebody else",
+    "changes the pack meanwhile, the command fails and changes nothing.",
   ],
   options: [...OPTIONS, "yes"],
   async run(input) {
@@ -71,15 +71,15 @@ export const mandateApply: Command = {
   },
 };
 
-/** `agentctl mandate export`: mandates in force as files. */
+/** `agentctl mandate export` writes the mandates in force as files. */
 export const mandateExport: Command = {
   name: "mandate export",
   arguments: "<folder>",
   summary: "write the mandates of a pack that are in force as YAML files",
   details: [
     "",
-    "Writes one file for each mandate; applying the folder again changes nothing. The folder is made if it is not there. Files of",
-    "mandates in it that would not be written are refused, because they would be applied as well.",
+    "Writes one file for each mandate; applying the folder again changes nothing. Creates the folder if it does not exist. Refuses",
+    "a folder with other files of mandates, because these would be applied as well.",
   ],
   options: ["url", "key", "pack", "adopt"],
   async run(input) {
@@ -88,7 +88,7 @@ export const mandateExport: Command = {
     const pack = packFrom(input);
     const mandates = await mandatesInForce(call, pack, input.has("adopt"));
     if (mandates.length === 0) {
-      throw new CommandError(`pack \`${pack}\` has no mandates in force; --adopt exports those that belong to no pack`);
+      throw new CommandError(`pack \`${pack}\` has no mandates in force; --adopt exports mandates without a pack`);
     }
     const schema = `${addressFrom(input).href.replace(/\/$/, "")}/schemas/mandate.json`;
     const files = filesOf(mandates, schema);
@@ -98,11 +98,11 @@ export const mandateExport: Command = {
   },
 };
 
-/** Files that the service would apply, and its answer to a dry run. */
+/** Files that the service would apply, with its response to a dry run. */
 interface TriedFiles {
   readonly pack: string;
   readonly read: MandateFiles;
-  /** Digest of the pack as it is; empty for none. */
+  /** Current digest of the pack; empty for a new pack. */
   readonly digest: string;
   readonly appliedDigest: string;
   readonly reply: JsonRecord;
@@ -110,7 +110,7 @@ interface TriedFiles {
   apply(isDryRun: boolean): Promise<JsonRecord>;
 }
 
-/** Reads the files of a command and lets the service try them. Returns everything that is wrong with them instead, if anything is. */
+/** Reads the files of a command and lets the service try them. If the files have errors, returns these instead. */
 async function tryFiles(input: CommandInput): Promise<TriedFiles | { readonly violations: readonly FileViolation[] }> {
   const [path = ""] = input.positionals;
   const call = serviceFrom(input);
@@ -118,7 +118,7 @@ async function tryFiles(input: CommandInput): Promise<TriedFiles | { readonly vi
   const read = await readMandateFiles(path);
   if (read.violations.length > 0) return { violations: read.violations };
   if (read.mandates.length === 0 && !input.has("allow-empty")) {
-    throw new CommandError(`${path} holds no mandate; --allow-empty archives every mandate of pack \`${pack}\``);
+    throw new CommandError(`${path} contains no mandate; --allow-empty archives every mandate of pack \`${pack}\``);
   }
   const { digest, appliedDigest } = await packNow(call, pack);
   const mandates = read.mandates.map(({ definition }) => definition);
@@ -155,7 +155,7 @@ async function packNow(
 
 const PLACE = /^mandates\[(\d+)\]\.?(.*)$/;
 
-/** Finds the place in a file that a path of the request stands for; undefined for a path that no file has. */
+/** Finds the place in a file for a path of the request. */
 function placeIn({ mandates }: MandateFiles, field: string) {
   const [, index, path = ""] = PLACE.exec(field) ?? [];
   return index === undefined ? undefined : mandates[Number(index)]?.placeOf(path);
@@ -189,10 +189,10 @@ function violationReport(violations: readonly FileViolation[]): CommandReport {
   return { lines, json: { valid: false, violations }, isRefused: true };
 }
 
-/** True if applying would make a version of the pack. */
+/** True if applying would create a version of the pack. */
 function isChange({ digest, appliedDigest, reply }: TriedFiles): boolean {
   const changed = ["created", "updated", "archived"].some((list) => listAt(reply, list).length > 0);
-  // A pack may be new, adopt mandates as they are, or hold the set already without having been told.
+  // A pack may be new, adopt unchanged mandates, or already hold this set by single changes.
   const next = textAt(reply, "pack.digest");
   return changed || next !== digest || next !== appliedDigest;
 }
@@ -236,11 +236,11 @@ async function assertConfirmed({ io, has }: CommandInput): Promise<void> {
   const answer = await io.confirm("Apply these changes?");
   if (answer === true) return;
   throw new CommandError(
-    answer === undefined ? "there is no terminal to ask on: pass --yes to apply" : "nothing was applied",
+    answer === undefined ? "there is no terminal for the question: pass --yes to apply" : "nothing was applied",
   );
 }
 
-/** Reads the mandates of a pack that are in force, as written and sorted by name; with those of no pack if wanted. */
+/** Reads the mandates of a pack that are in force, sorted by name; `withLoose` includes mandates without a pack. */
 async function mandatesInForce(call: CallService, pack: string, withLoose: boolean): Promise<readonly JsonRecord[]> {
   const found = await readMandates(call, { as_written: "true" });
   const isWanted = (mandate: JsonRecord): boolean => mandate.pack === pack || (withLoose && mandate.pack === null);
@@ -264,7 +264,7 @@ export async function readMandates(
   return found;
 }
 
-/** Names a file for each mandate after it, in letters that every file system keeps apart. */
+/** Names a file after each mandate, with names that are distinct on every file system. */
 function filesOf(mandates: readonly JsonRecord[], schema: string): ReadonlyMap<string, string> {
   const files = new Map<string, string>();
   for (const mandate of mandates) {
@@ -288,7 +288,7 @@ async function writeFiles(folder: string, files: ReadonlyMap<string, string>): P
     const other = present.find((name) => MANDATE_FILE.test(name) && !name.startsWith(".") && !files.has(name));
     if (other !== undefined) {
       throw new CommandError(
-        `${join(folder, other)} is the file of no mandate in the pack: remove it, or export elsewhere`,
+        `${join(folder, other)} does not belong to a mandate of the pack: remove it, or export elsewhere`,
       );
     }
     for (const [name, text] of files) await writeFile(join(folder, name), text);

@@ -11,20 +11,23 @@ export interface FilePlace {
   readonly column: number;
 }
 
-/** Something wrong in a file. */
+/** An error in a file. */
 export interface FileViolation extends FilePlace {
   readonly reason: string;
   readonly message: string;
 }
 
-/** One mandate, as a file writes it. */
+/** One mandate in a file. */
 export interface FileMandate {
   readonly definition: JsonRecord;
-  /** Finds the place of a member, by its path below the mandate (`rules[0].tool`); of the nearest one that is there. */
+  /**
+   * Finds the place of a member by its path below the mandate (`rules[0].tool`). For a missing member, returns the nearest
+   * existing one.
+   */
   placeOf(path: string): FilePlace;
 }
 
-/** The mandates of some files, or everything that keeps the files from being read. */
+/** Mandates of some files, with the errors in these files. */
 export interface MandateFiles {
   readonly files: readonly string[];
   readonly mandates: readonly FileMandate[];
@@ -33,15 +36,15 @@ export interface MandateFiles {
 
 /** Names of files that hold mandates. */
 export const MANDATE_FILE = /\.(ya?ml|json)$/i;
-/** Bytes of all files together: more than the service takes in one request by default. */
+/** Maximum bytes of all files: more than the service accepts in one request by default. */
 const MAX_BYTES = 16_777_216;
-/** Member by which a file names its schema to an editor. */
+/** Member in which a file names its schema for editors. */
 const SCHEMA_MEMBER = "$schema";
 
 /**
- * Reads the mandates of a file, or of all `.yaml`, `.yml` and `.json` files in a folder and its folders, in the order of their paths.
- * A document is one mandate, a list of them, or a list under `mandates`; a YAML file may hold several documents. Throws
- * `CommandError` for what cannot be read.
+ * Reads the mandates of a file, or of all `.yaml`, `.yml` and `.json` files in a folder and its folders, in the order of their
+ * paths. A document is one mandate, a list of mandates, or a list under `mandates`; a YAML file may hold several documents.
+ * Throws `CommandError` for files that cannot be read.
  */
 export async function readMandateFiles(path: string): Promise<MandateFiles> {
   const files = await filesAt(path);
@@ -51,7 +54,7 @@ export async function readMandateFiles(path: string): Promise<MandateFiles> {
   for (const file of files) {
     const text = await readable(file, () => readFile(file, "utf8"));
     bytes += Buffer.byteLength(text);
-    if (bytes > MAX_BYTES) throw new CommandError(`the files below ${path} hold more than ${MAX_BYTES} bytes`);
+    if (bytes > MAX_BYTES) throw new CommandError(`the files below ${path} have more than ${MAX_BYTES} bytes`);
     readMandates(file, text, mandates, violations);
   }
   return { files, mandates, violations };
@@ -63,7 +66,7 @@ async function filesAt(path: string): Promise<readonly string[]> {
   const names = await readable(path, () => readdir(path, { recursive: true }));
   const isHidden = (name: string): boolean => name.split(/[\\/]/).some((part) => part.startsWith("."));
   const files = names.filter((name) => MANDATE_FILE.test(name) && !isHidden(name)).sort();
-  if (files.length === 0) throw new CommandError(`${path} holds no .yaml, .yml or .json files`);
+  if (files.length === 0) throw new CommandError(`${path} contains no .yaml, .yml or .json files`);
   return files.map((name) => join(path, name));
 }
 
@@ -78,7 +81,7 @@ async function readable<T>(path: string, read: () => Promise<T>): Promise<T> {
 
 function readMandates(file: string, text: string, mandates: FileMandate[], violations: FileViolation[]): void {
   const lineCounter = new LineCounter();
-  // JSON is YAML, which a YAML parser reads with the places of its values.
+  // JSON is YAML, so the YAML parser also reads JSON, with the places of its values.
   const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false });
   const placeAt = (offset: number): FilePlace => {
     const { line, col } = lineCounter.linePos(offset);
@@ -99,7 +102,7 @@ function readMandates(file: string, text: string, mandates: FileMandate[], viola
 
 const isEmpty = (node: Node): boolean => isScalar(node) && node.value === null;
 
-/** Lists the mandates of a document: itself, its items, or the items of its `mandates`. */
+/** Returns the mandates of a document: itself, its items, or the items of its `mandates`. */
 function mandateNodes(node: Node): readonly Node[] {
   if (isSeq(node)) return node.items as Node[];
   const list = isMap(node) ? node.get("mandates", true) : undefined;
@@ -107,7 +110,7 @@ function mandateNodes(node: Node): readonly Node[] {
   return isSeq(list) ? (list.items as Node[]) : isEmpty(list as Node) ? [] : [list as Node];
 }
 
-/** Returns the mandate that a node writes, or why it writes none. */
+/** Returns the mandate in a node, or the reason for which it is not one. */
 function definitionIn(node: Node, document: YamlDocument): JsonRecord | string {
   try {
     const value: unknown = node.toJS(document);
@@ -115,12 +118,12 @@ function definitionIn(node: Node, document: YamlDocument): JsonRecord | string {
     const { [SCHEMA_MEMBER]: _, ...definition } = value;
     return definition;
   } catch (error) {
-    // Aliases of nothing, or so many that the text would grow without bound.
+    // Aliases without an anchor, or so many that the text would grow without bound.
     return `cannot be read: ${(error as Error).message}`;
   }
 }
 
-/** Finds where a member begins: its value, or its name where the value is a list or object. */
+/** Finds the start of a member: its value, or its name if the value is a list or object. */
 function offsetOf(mandate: Node, path: string): number {
   let node: unknown = mandate;
   let offset = mandate.range?.[0] ?? 0;

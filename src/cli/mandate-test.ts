@@ -6,19 +6,19 @@ import { type JunitSuite, junitXml } from "./junit.ts";
 import { readMandates } from "./mandate-commands.ts";
 import { type CallService, serviceFrom } from "./service.ts";
 
-/** Failing tests of one mandate that are printed. */
+/** Maximum failing tests of one mandate that are printed. */
 const MAX_PRINTED = 20;
 
-/** `agentctl mandate test`: whether the rules in force do what their generated tests expect. */
+/** `agentctl mandate test` runs the generated tests against the rules in force. */
 export const mandateTest: Command = {
   name: "mandate test",
   arguments: "[mandate]",
   summary: "run the generated tests of a mandate, or of all mandates in force",
   details: [
     "",
-    "<mandate> is an id or a name. The tests are boundary cases of each rule; an evaluator that shares no code with the rules says",
-    "what they expect. They belong to one version of a mandate: --generate makes those that are missing, and needs a key of the role",
-    "admin or operator. Nothing else is written. Exit code 1 says that a test fails.",
+    "<mandate> is an id or a name. The tests are boundary cases of each rule. Their expected results come from an evaluator that",
+    "shares no code with the rules. They belong to one version of a mandate: --generate generates missing tests, and needs a key of",
+    "the role admin or operator. Nothing else is written. Exit code 1 says that a test fails.",
   ],
   options: ["url", "key", "generate", "junit"],
   async run(input) {
@@ -29,7 +29,7 @@ export const mandateTest: Command = {
       suites.push(await runSuite(call, mandate, input.has("generate")));
     }
     if (suites.every(({ results }) => results.length === 0)) {
-      throw new CommandError("there are no tests: --generate makes those of the mandates in force");
+      throw new CommandError("there are no tests: --generate generates tests of the mandates in force");
     }
     const file = input.option("junit");
     if (file !== undefined) await writeReport(file, suites);
@@ -37,7 +37,7 @@ export const mandateTest: Command = {
   },
 };
 
-/** The tests of one mandate, as they ran. */
+/** Tests of one mandate with their results. */
 interface MandateSuite {
   readonly mandateId: string;
   readonly name: string;
@@ -92,17 +92,17 @@ const hasFailed = ({ passed }: JsonRecord): boolean => passed !== true;
 
 function suiteLines({ name, version, results }: MandateSuite): readonly string[] {
   const title = `${JSON.stringify(name)} version ${version}`;
-  if (results.length === 0) return [`${title}: no tests; --generate makes them`];
+  if (results.length === 0) return [`${title}: no tests; --generate generates them`];
   const failed = results.filter(hasFailed);
   const more = failed.length - MAX_PRINTED;
   return [
     `${title}: ${results.length - failed.length} passed, ${failed.length} failed`,
     ...failed.slice(0, MAX_PRINTED).map((result) => `  ${result.rule} ${result.name}: ${faultOf(result)}`),
-    ...(more > 0 ? [`  and ${more} more that fail; --json lists all`] : []),
+    ...(more > 0 ? [`  and ${more} more failing tests; --json lists all`] : []),
   ];
 }
 
-/** Says how the outcome of a test differs from what it expects. */
+/** Describes how the outcome of a test differs from its expectation. */
 function faultOf(result: JsonRecord): string {
   const [expected, actual] = [result.expected, result.actual].map((each) => recordsOf([each])[0] ?? {});
   const fires = (outcome: JsonRecord | undefined): string => (outcome?.fires === true ? "fires" : "does not fire");

@@ -40,11 +40,11 @@ const ORDER = [
 ];
 /** Members that the service adds to a mandate. */
 const GIVEN = ["mandate_id", "version", "digest", "status", "violations", "created_at", "updated_at", "pack"];
-/** Values that say as much as leaving the member out: of a mandate, and of anything in it. */
+/** Default values, which mean the same as omitting the member, of a mandate and of its parts. */
 const MANDATE_DEFAULTS: JsonRecord = { scope: "workspace", mode: "enforce", priority: 0, description: "" };
 const DEFAULTS: JsonRecord = { outside: false };
 
-/** Returns a mandate as canonical YAML: its members in a fixed order, without those that say nothing. */
+/** Returns a mandate as canonical YAML: with its members in a fixed order, and without defaults. */
 export function canonicalYaml(mandate: JsonRecord): string {
   const named = typeof mandate.name === "string" ? { ...mandate, name: mandate.name.trim() } : mandate;
   const written = Object.entries(named).filter(
@@ -59,13 +59,13 @@ function canonical(value: unknown): unknown {
   const members = Object.entries(value)
     .filter(([name, member]) => name === "value" || !saysNothing(name, member))
     .sort(([a], [b]) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1))
-    // What a condition compares with is the author's own JSON.
+    // The value of a condition is the author's own JSON and stays unchanged.
     .map(([name, member]) => [name, name === "value" ? member : canonical(member)] as const)
     .filter(([name, member]) => name !== "value" || member !== null);
   return Object.fromEntries(members);
 }
 
-/** True for null, an empty list, the default of a member, and a blank `operator`, which stands for `AND`. */
+/** True for null, an empty list, a member's default, and a blank `operator`, which means `AND`. */
 function saysNothing(name: string, value: unknown): boolean {
   if (value === null || value === undefined || value === DEFAULTS[name]) return true;
   return Array.isArray(value) ? value.length === 0 : name === "operator" && value === "";
@@ -78,10 +78,10 @@ function rankOf(name: string): number {
 
 /** Lines of a difference around each change. */
 const CONTEXT = 2;
-/** Products of line counts up to which the shortest difference is found; larger texts are shown whole. */
+/** Maximum product of line counts for the shortest difference; larger texts are shown whole. */
 const MAX_PRODUCT = 4_000_000;
 
-/** Lists the lines that differ, with `-` and `+` before them, and some of the equal ones around them. */
+/** Returns the lines that differ, with `-` and `+` before them, and some equal lines around them. */
 export function lineDiff(before: string, after: string): readonly string[] {
   const [old, now] = [before.trimEnd().split("\n"), after.trimEnd().split("\n")];
   let head = 0;
@@ -120,7 +120,7 @@ function changedLines(old: readonly string[], now: readonly string[]): string[] 
   return lines;
 }
 
-/** Leaves out equal lines that are far from every change. */
+/** Removes equal lines that are far from every change. */
 function shortened(lines: readonly string[]): string[] {
   const isChange = (line: string | undefined): boolean => line !== undefined && !line.startsWith("  ");
   const near = lines.map((_, index) => lines.slice(Math.max(0, index - CONTEXT), index + CONTEXT + 1).some(isChange));

@@ -21,7 +21,7 @@ async function readAll(input: CommandInput, path: string, list: string): Promise
   }
 }
 
-/** Reads values from the environment, so that no list of processes shows them: `name=VARIABLE`, or `VARIABLE`. */
+/** Reads values from the environment, where a list of processes does not show them: `name=VARIABLE`, or `VARIABLE`. */
 function secretsFrom(input: CommandInput, option: "header" | "env"): { name: string; value: string }[] {
   return input.options(option).map((text) => {
     const [name = "", variable = name] = text.split("=");
@@ -41,7 +41,7 @@ const listedTexts = (record: JsonRecord, name: string): readonly string[] => {
   return Array.isArray(value) ? value.map(String) : [];
 };
 
-/** `agentctl mcp add`: an MCP server behind the gateway. */
+/** `agentctl mcp add` registers an MCP server behind the gateway. */
 export const mcpAdd: Command = {
   name: "mcp add",
   arguments: "<name> [url]",
@@ -56,8 +56,7 @@ export const mcpAdd: Command = {
   async run(input) {
     const [name = "", url] = input.positionals;
     const command = input.option("command");
-    if ((url === undefined) === (command === undefined))
-      throw new CommandError("give a URL or --command, and not both");
+    if ((url === undefined) === (command === undefined)) throw new CommandError("give either a URL or --command");
     const target =
       url === undefined ? { command, args: input.options("arg"), env: secretsFrom(input, "env") } : { url };
     const body = {
@@ -81,7 +80,7 @@ function refreshLines(tools: JsonRecord): string[] {
   return [`  tools      ${counts}`, ...unusable];
 }
 
-/** `agentctl mcp list`: the MCP servers behind the gateway. */
+/** `agentctl mcp list` lists the MCP servers behind the gateway. */
 export const mcpList: Command = {
   name: "mcp list",
   arguments: "",
@@ -94,7 +93,7 @@ export const mcpList: Command = {
   },
 };
 
-/** `agentctl mcp remove`: an MCP server that is no longer served. */
+/** `agentctl mcp remove` removes an MCP server. */
 export const mcpRemove: Command = {
   name: "mcp remove",
   arguments: "<name>",
@@ -104,19 +103,19 @@ export const mcpRemove: Command = {
   async run(input) {
     const [name = ""] = input.positionals;
     if (!input.has("yes") && !(await input.io.confirm(`remove MCP server ${name}?`))) {
-      throw new CommandError("nothing was removed; say yes, or pass --yes");
+      throw new CommandError("nothing was removed; answer yes, or pass --yes");
     }
     const { server } = (await serviceFrom(input)(pathOf(name), { method: "DELETE" })) as { server: JsonRecord };
     return { lines: [`removed ${serverLine(server)}`], json: { server } };
   },
 };
 
-/** `agentctl mcp tools`: the pinned tools of an MCP server, read anew. */
+/** `agentctl mcp tools` reads the tools of an MCP server again and lists them. */
 export const mcpTools: Command = {
   name: "mcp tools",
   arguments: "<name>",
-  summary: "list an MCP server's tools, with what changed and waits to be accepted",
-  details: ["", "Connects to the server first, and pins what is new."],
+  summary: "list an MCP server's tools, with changes that wait to be accepted",
+  details: ["", "Connects to the server first, and pins new definitions."],
   options: OPTIONS,
   async run(input) {
     const [name = ""] = input.positionals;
@@ -142,12 +141,15 @@ function toolLines(tool: JsonRecord): string[] {
   return [`${textAt(tool, "name")}  ${state}${waits}`, ...changes.map((change) => `    ${change}`)];
 }
 
-/** `agentctl mcp accept`: a definition that waits. */
+/** `agentctl mcp accept` puts a waiting definition in force. */
 export const mcpAccept: Command = {
   name: "mcp accept",
   arguments: "<name> <tool> <version>",
   summary: "put the waiting definition of an MCP server's tool in force",
-  details: ["", "The version is the one that `agentctl mcp tools` showed; another that came since is refused."],
+  details: [
+    "",
+    "<version> is the version that `agentctl mcp tools` showed. If a newer one has come since, the command is refused.",
+  ],
   options: OPTIONS,
   async run(input) {
     const [name = "", tool = "", version = ""] = input.positionals;

@@ -21,13 +21,13 @@ function createPositions(text: string): (offset: number) => Position {
   };
 }
 
-/** `agentctl redact scan`: lists the personal values in a file by position and kind. */
+/** `agentctl redact scan` lists the personal values in a file by position and kind. */
 export const redactScan: Command = {
   name: "redact scan",
   arguments: "<file>",
-  summary: "list the personal values in a file of text, by place and kind",
+  summary: "list the personal values in a text file, by place and kind",
   details: [
-    "Runs every detector of the redaction proxy locally, without the service and thus without a workspace's registered values.",
+    "Runs every detector of the redaction proxy locally, without the service and so without a workspace's registered values.",
     "Prints `line:column kind length` for each finding, never the text itself.",
   ],
   options: [],

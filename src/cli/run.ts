@@ -73,11 +73,11 @@ export const EXIT = { verified: 0, refused: 1, unusable: 2 } as const;
 const EXIT_CODES = [
   "Exit codes:",
   "  0  verified, or done",
-  "  1  refused: what was looked at does not verify, or would not pass",
-  "  2  called wrongly, or something cannot be read or written",
+  "  1  refused: the input does not verify, or would not be allowed",
+  "  2  wrong usage, or something cannot be read or written",
 ];
 
-/** Runs `agentctl` with its arguments and returns the exit code. Rejects only for a fault of its own. */
+/** Runs `agentctl` with its arguments and returns the exit code. Rejects only for an internal fault. */
 export async function runAgentctl(argv: readonly string[], io: CommandIo): Promise<number> {
   const found = findCommands(argv);
   const [command] = found;
@@ -97,7 +97,7 @@ export async function runAgentctl(argv: readonly string[], io: CommandIo): Promi
   }
 }
 
-/** Returns the command that the most of the first words name, or all that the only word begins. */
+/** Returns the command with the longest match of the first words, or all commands that begin with a single word. */
 function findCommands(argv: readonly string[]): readonly Command[] {
   const end = argv.findIndex((word) => word.startsWith("-"));
   const words = argv.slice(0, end < 0 ? argv.length : end);
@@ -161,7 +161,7 @@ function parseInput(
   };
 }
 
-/** Moves thumbprints of keys that begin with a hyphen behind the options, where they are not taken for one. */
+/** Moves key thumbprints that begin with a hyphen behind the options, so that they are not parsed as options. */
 function idsLast(args: readonly string[]): string[] {
   const isId = (arg: string): boolean => /^-[\w-]{42}$/.test(arg);
   const ids = args.filter(isId);

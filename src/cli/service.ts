@@ -4,7 +4,7 @@ import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "../ve
 import { parseJson } from "./bundle.ts";
 import { CommandError, type CommandInput, ServiceFailedError } from "./command.ts";
 
-/** Milliseconds for one request: enough for a page of large entries over a slow connection. */
+/** Time limit of one request in milliseconds: enough for a page of large entries over a slow connection. */
 const TIMEOUT_MS = 60_000;
 
 /** One request to a service, over REST. */
@@ -12,16 +12,16 @@ export interface ServiceRequest {
   /** Default `GET`. */
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   readonly query?: Readonly<Record<string, string | number>>;
-  /** Sent as JSON. Default: none, or `{}` where the method has one. */
+  /** Body, sent as JSON. Default: no body, or `{}` if the method takes one. */
   readonly body?: object;
-  /** The type of the answer. Default: the service's choice. */
+  /** Media type of the response. Default: the service's choice. */
   readonly accept?: string;
 }
 
-/** Reports that the service refused a request, with the fields that it refused it for. */
+/** Error for a request that the service refused, with the fields at fault. */
 export class RequestRefusedError extends CommandError {
   readonly status: number;
-  /** The stable word of the error: `MANDATE_INVALID`. */
+  /** Stable reason of the error, such as `MANDATE_INVALID`. */
   readonly reason: string;
   readonly violations: readonly { readonly field: string; readonly reason: string; readonly description: string }[];
 
@@ -40,8 +40,8 @@ export class RequestRefusedError extends CommandError {
 }
 
 /**
- * Calls a service and returns its answer. Throws `RequestRefusedError` when it refuses, `CommandError` when it cannot be reached, and
- * `ServiceFailedError` for a fault of its own.
+ * Calls a service and returns its response. Throws `RequestRefusedError` if the service refuses, `CommandError` if it cannot be
+ * reached, and `ServiceFailedError` for a fault of the service.
  */
 export type CallService = (path: string, request?: ServiceRequest) => Promise<JsonRecord>;
 
@@ -51,8 +51,8 @@ export function serviceFrom(input: CommandInput): CallService {
 }
 
 /**
- * Calls a method that answers with a stream of lines, and yields each. Throws as `CallService` does, also for an error in the
- * middle of the stream.
+ * Calls a method with a stream of lines as its response, and yields each line. Throws like `CallService`, also for an error in
+ * the middle of the stream.
  */
 export async function* streamFrom(input: CommandInput, path: string, body: object): AsyncGenerator<JsonRecord> {
   const address = addressFrom(input);
@@ -69,7 +69,7 @@ export async function* streamFrom(input: CommandInput, path: string, body: objec
     }
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    throw new CommandError(`${address.origin} broke off its answer to ${path}: ${reasonOf(error as Error)}`);
+    throw new CommandError(`${address.origin} broke off its response to ${path}: ${reasonOf(error as Error)}`);
   }
 }
 
@@ -86,7 +86,7 @@ function keyFrom(input: CommandInput): string {
   const key = input.option("key") ?? input.io.env.AGENTCTL_KEY ?? "";
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new CommandError(
-    "no API key given: set AGENTCTL_KEY or pass --key, a key of the role admin, operator or auditor",
+    "no API key given: set AGENTCTL_KEY or pass --key, with a key of the role admin, operator or auditor",
   );
 }
 
@@ -136,7 +136,7 @@ function answerFrom(
 ): JsonRecord {
   if (ok && isJsonRecord(json)) return json;
   const fault = isJsonRecord(json) && isJsonRecord(json.error) ? stringFrom(json.error.message) : undefined;
-  const message = `${address.origin} answered ${path} with ${status}: ${fault ?? "no JSON of this service"}`;
+  const message = `${address.origin} answered ${path} with ${status}: ${fault ?? "not JSON of this service"}`;
   if (status >= 500) throw new ServiceFailedError(message);
   throw new RequestRefusedError(message, status, listAt(json, "error.details").filter(isJsonRecord));
 }

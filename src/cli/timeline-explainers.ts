@@ -1,11 +1,11 @@
 import { type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
 
-/** The things that a decision names; their entries explain how it came about. */
+/** References of a decision, whose entries explain it. */
 export interface DecisionReferences {
   readonly decisionId: string;
   /** Index of the decision's entry. */
   readonly index: number;
-  /** The agent that acted. */
+  /** The acting agent. */
   readonly actorId: string;
   /** The actor, and the agent on whose behalf it acted. */
   readonly agentIds: ReadonlySet<string>;
@@ -15,13 +15,13 @@ export interface DecisionReferences {
   /** Sessions, credentials, grants, temporal windows, intent contracts, federation tokens and tool policies. */
   readonly authorityIds: ReadonlySet<string>;
   readonly keyId: string;
-  /** The escalations that the decision created, used, was presented with or takes the place of. */
+  /** Escalations that the decision created, used, was presented with or replaces. */
   readonly escalationIds: ReadonlySet<string>;
 }
 
 const AUTHORITY_ID = /^(ses|crd|grt|tmw|itc|fed|mtp)_/;
 
-/** Reads the references out of a decision's body. */
+/** Reads the references from a decision's body. */
 export function referencesIn(decision: JsonRecord): DecisionReferences {
   const actorId = textAt(decision, "action.agent_id");
   const named = ["session_id", "grant_id", "intent_contract_id", "key_id"].map((name) => textAt(decision, name));
@@ -122,9 +122,9 @@ const member =
     return { topic: `member ${department} ${agent}`, text: `agent ${agent} ${verb} department ${department}` };
   };
 
-/** Warns if an entry's digest differs from the one that the decision names. */
+/** Returns a warning if an entry's digest differs from the digest in the decision. */
 const digestNote = (named: string, found: string): string =>
-  named === "" || named === found ? "" : `, whose digest ${found} is NOT the one that the decision names (${named})`;
+  named === "" || named === found ? "" : `, whose digest ${found} is NOT the digest in the decision (${named})`;
 
 const toolRegistered: Explainer = ({ tool }, { tool: named }) => {
   const isNamed =
@@ -134,7 +134,7 @@ const toolRegistered: Explainer = ({ tool }, { tool: named }) => {
   return { topic: "tool", text: `tool ${quoted(named.name)} version ${String(named.version)} registered${note}` };
 };
 
-/** Explains the publication of a mandate; `by` says what published it, if it was part of a larger change. */
+/** Explains the publication of a mandate. `by` names the larger change that published it, if any. */
 function publicationOf(mandate: unknown, { mandates }: DecisionReferences, by = ""): Event | undefined {
   const id = textAt(mandate, "mandate_id");
   const named = mandates.get(id);
@@ -155,14 +155,14 @@ const packApplied: Explainer = (entry, references) => {
 /** Ends of an escalation without a person, by cause. */
 const ENDS: Readonly<Record<string, string>> = {
   expiry: " because its time was up",
-  withdrawal: " because nobody asks for it any more",
+  withdrawal: " because every request was withdrawn",
 };
 
 const escalationWithdrawn: Explainer = (entry, { escalationIds }) => {
   const id = textAt(entry, "escalation_id");
   if (!escalationIds.has(id)) return undefined;
   const left = String(valueAt(entry, "asked"));
-  return { topic: `withdrawn ${id}`, text: `an ask for escalation ${id} was withdrawn, which leaves ${left}` };
+  return { topic: `withdrawn ${id}`, text: `a request for escalation ${id} was withdrawn, which leaves ${left}` };
 };
 
 const escalationResolved: Explainer = (entry, { escalationIds }) => {
@@ -175,7 +175,7 @@ const escalationResolved: Explainer = (entry, { escalationIds }) => {
   return { topic: `resolved ${id}`, text };
 };
 
-/** Tells of the edit that a resolution is part of; empty for one without. */
+/** Describes the edit of a resolution, if any. */
 function editIn(entry: JsonRecord): string {
   const [from, to] = [textAt(entry, "edited_from"), textAt(entry, "edit.replaced_by")];
   if (from !== "") return ` by an edit of ${from}`;
@@ -197,7 +197,7 @@ const keyCreated: Explainer = ({ key }, { keyId }) =>
 const keyRevoked: Explainer = (entry, { keyId }) =>
   textAt(entry, "key_id") === keyId ? { topic: "key revoked", text: `key ${keyId} revoked` } : undefined;
 
-/** Lists the terms of a piece of authority, as far as its kind has them. */
+/** Lists the terms of a piece of authority, depending on its kind. */
 function termsOf(authority: unknown): string {
   const expires = valueAt(authority, "expires_at_ms");
   const terms = [

@@ -7,19 +7,19 @@ export interface TimelineItem {
   readonly index: number;
   /** RFC 3339 UTC. */
   readonly at: string;
-  /** The key that made it. */
+  /** Key that made the entry. */
   readonly by: string;
   readonly text: string;
 }
 
-/** Why a decision came out as it did, by the entries of its log. */
+/** Explanation of a decision by the entries of its log. */
 export interface Explanation {
   readonly decision: JsonRecord;
   /** State when the decision was made, oldest change first. */
   readonly before: readonly TimelineItem[];
   /** Later changes that concern the decision, oldest first. */
   readonly after: readonly TimelineItem[];
-  /** References of the decision that no earlier entry explains. */
+  /** References of the decision without an earlier entry. */
   readonly unexplained: readonly string[];
 }
 
@@ -30,11 +30,11 @@ const ONLY_BEFORE = /^(settings|trust|key|member|registered|mandate|tool)\b/;
 export class Timeline {
   readonly #decision: JsonRecord;
   readonly #references: DecisionReferences;
-  /** By topic: a later entry replaces an earlier one on the same topic. */
+  /** Items by topic: a later entry replaces an earlier one on the same topic. */
   readonly #before = new Map<string, TimelineItem>();
   readonly #after = new Map<string, TimelineItem>();
 
-  /** Takes the body of the decision's entry. */
+  /** `decision` is the body of the decision's entry. */
   constructor(decision: JsonRecord) {
     this.#decision = decision;
     this.#references = referencesIn(decision);

@@ -9,7 +9,7 @@ import { Timeline, timelineLines } from "./timeline.ts";
 import { type Trust, trustFrom, trustLines } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
 
-/** A readable log and one of its decisions, both not yet verified. */
+/** A readable log and one of its decisions, both unverified. */
 interface Source {
   readonly checkpoint: SignedCheckpoint;
   readonly trust: Trust;
@@ -18,14 +18,14 @@ interface Source {
   entries(): AsyncIterable<LogEntry>;
 }
 
-/** `agentctl vault explain`: why a decision came out as it did, by the entries of the log. */
+/** `agentctl vault explain` explains a decision by the entries of the log. */
 export const vaultExplain: Command = {
   name: "vault explain",
   arguments: "<decision>",
-  summary: "tell from the log why a decision came out as it did",
+  summary: "explain a decision by the entries of the log",
   details: [
     "",
-    "The whole log is read and verified, as `agentctl vault verify` does; a log that does not verify explains nothing.",
+    "The whole log is read and verified, as by `agentctl vault verify`; without that there is no explanation.",
     "The output lists the entries, each with index, time and key, that the decision rests on: the agent's registration,",
     "status and trust; the versions of the mandates and of the tool; memberships; sessions, grants and other authority; the",
     "key; escalations and their resolutions; revocations.",
@@ -53,10 +53,11 @@ export const vaultExplain: Command = {
 
 async function openLog(input: CommandInput, path: string, decisionId: string): Promise<Source> {
   const bundle = await openBundle(path);
-  if (bundle.kind !== "log") throw new CommandError("--bundle: a decision bundle holds one entry; give a log bundle");
+  if (bundle.kind !== "log")
+    throw new CommandError("--bundle: a decision bundle has only one entry; give a log bundle");
   const trust = await trustFrom(input, "bundle", () => bundle.publicKeys);
   const checkpoint = await verifyCheckpoint(bundle.checkpoint, trust.keys);
-  // Reads the file twice instead of keeping its bodies: which entries matter is known only from the decision.
+  // The file is read twice instead of keeping its bodies: only the decision says which entries matter.
   const needle = `"decision_id":${JSON.stringify(decisionId)}`;
   for await (const { body } of bundle.entries()) {
     if (body.includes(needle) && parseCanonicalObject(body)?.decision_id === decisionId) {
@@ -77,7 +78,7 @@ async function openService(input: CommandInput, decisionId: string): Promise<Sou
 function parseDecision(body: string, decisionId: string): JsonRecord {
   const decision = parseCanonicalObject(body);
   if (decision?.decision_id === decisionId) return decision;
-  throw new VerificationError("contradiction", `the service gave another decision than \`${decisionId}\``);
+  throw new VerificationError("contradiction", `the service returned another decision than \`${decisionId}\``);
 }
 
 /** Reads and verifies the whole log, and adds its entries to the timeline. */
@@ -88,5 +89,5 @@ async function readVerified({ checkpoint, entries, body }: Source, timeline: Tim
     isThere ||= entry.body === body;
   });
   if (!isThere)
-    throw new VerificationError("contradiction", "the log does not hold the decision as the service gave it");
+    throw new VerificationError("contradiction", "the log does not contain the decision that the service returned");
 }

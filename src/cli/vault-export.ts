@@ -9,14 +9,14 @@ import { type Command, CommandError } from "./command.ts";
 import { trustFrom } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
 
-/** `agentctl vault export`: the whole log as a bundle. */
+/** `agentctl vault export` writes the whole log as a bundle. */
 export const vaultExport: Command = {
   name: "vault export",
   arguments: "",
   summary: "write the whole log of the service as a log bundle",
   details: [
     "",
-    "The bundle is the log as it is when the export begins; others may append meanwhile. The checkpoint's signature is",
+    "The bundle is the log at the beginning of the export; others may append meanwhile. The checkpoint's signature is",
     "verified, but not the entries: pass the bundle to `agentctl vault verify`.",
   ],
   options: ["url", "key", "out", "public-key", "jwks"],
@@ -32,7 +32,7 @@ export const vaultExport: Command = {
         await write(logBundleLine(entry));
         written += 1;
       }
-      if (written < treeSize) throw new CommandError(`the service gave ${written} of ${treeSize} entries`);
+      if (written < treeSize) throw new CommandError(`the service returned ${written} of ${treeSize} entries`);
     });
     return {
       lines: [`wrote ${written} entries of ${origin} to ${out ?? "standard output"}`],
@@ -42,7 +42,7 @@ export const vaultExport: Command = {
   },
 };
 
-/** `agentctl vault prove`: one decision as a bundle that verifies by itself. */
+/** `agentctl vault prove` writes one decision as a bundle that verifies by itself. */
 export const vaultProve: Command = {
   name: "vault prove",
   arguments: "<decision>",
@@ -61,7 +61,11 @@ export const vaultProve: Command = {
     const proof = { body, leafIndex: index, auditPath: answered.auditPath };
     const decision = await verifyDecision(proof, checkpoint);
     if (decision.decision_id !== decisionId) {
-      throw new VerificationError("contradiction", `the service gave another decision than \`${decisionId}\``, index);
+      throw new VerificationError(
+        "contradiction",
+        `the service returned another decision than \`${decisionId}\``,
+        index,
+      );
     }
     assertAnswers(answer, decision);
     const out = input.option("out");

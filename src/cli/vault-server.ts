@@ -12,7 +12,7 @@ import { type CallService, serviceFrom } from "./service.ts";
 
 const PAGE_SIZE = 500;
 const VAULT = "/v1/enforce/vault";
-/** Names the service in faults. */
+/** Name of the service in faults. */
 const SERVICE = "the service";
 
 /** The vault and the signing keys of a running service, over REST. Its responses are not trusted: the callers verify them. */
@@ -59,7 +59,7 @@ export class VaultServer {
     };
   }
 
-  /** Returns the answer to the question for a decision, and the entry that its receipt holds. */
+  /** Returns the response for a decision, and the entry in its receipt. */
   async decision(decisionId: string): Promise<{ readonly answer: JsonRecord; readonly entry: LogEntry }> {
     const answer = await this.#call(`/v1/enforce/decisions/${encodeURIComponent(decisionId)}`);
     const receipt = required(isJsonRecord(answer.receipt) ? answer.receipt : undefined, SERVICE, "`receipt`");
@@ -67,7 +67,7 @@ export class VaultServer {
     return { answer, entry: entryFrom({ index, leaf_hash, body }, "the receipt") };
   }
 
-  /** Retires a signing key. Returns the time as the service gives it. */
+  /** Retires a signing key. Returns the time in the service's response. */
   async retireSigningKey(keyId: string): Promise<string> {
     const { signing_key: key } = await this.#call(`/v1/admin/signing-keys/${keyId}:retire`, { method: "POST" });
     const retiredAt = isJsonRecord(key) ? stringFrom(key.retired_at) : undefined;

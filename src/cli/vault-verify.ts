@@ -19,7 +19,7 @@ import { type Command, CommandError, type CommandInput, type CommandReport, Serv
 import { type Trust, trustFrom, trustLines } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
 
-/** `agentctl vault verify`: a bundle without any service, or the log of a running service. */
+/** `agentctl vault verify` verifies a bundle offline, or the log of a running service. */
 export const vaultVerify: Command = {
   name: "vault verify",
   arguments: "[bundle]",
@@ -29,7 +29,7 @@ export const vaultVerify: Command = {
     "A bundle is verified without a service or a database. Without a bundle every entry is read from the service.",
     "The command checks the checkpoint's signature; each entry's hash, canonical form, place, workspace, time and ids; the",
     "root that each entry says it was sealed on; the root of the whole log; that the log seals the signing key and did not",
-    "retire it before; and, with --checkpoint, that everything which an earlier checkpoint covers is still there. A refusal",
+    "retire it before; and, with --checkpoint, that everything that an earlier checkpoint covers is still there. A refusal",
     "names the first entry that cannot be trusted, or a range, because entries that were appended together vouch for each",
     "other only as a group.",
     "",
@@ -58,8 +58,7 @@ interface Verified {
 async function verify(input: CommandInput): Promise<Verified> {
   const [path] = input.positionals;
   if (path === undefined) return verifyService(input);
-  if (input.option("url") !== undefined)
-    throw new CommandError("verify a bundle or the log at --url, not both at once");
+  if (input.option("url") !== undefined) throw new CommandError("give either a bundle or --url");
   const bundle = await openBundle(path);
   return bundle.kind === "log" ? verifyLog(input, bundle) : verifyOne(input, bundle);
 }
@@ -97,11 +96,11 @@ async function earlierCheckpoints(input: CommandInput, { keys }: Trust): Promise
   return Promise.all(notes.map((note) => verifyCheckpoint(note, keys)));
 }
 
-/** Compares the checkpoint of a decision bundle with an earlier one, which is possible at the same size only. */
+/** Compares the checkpoint of a decision bundle with an earlier one, which must have the same size. */
 function assertSameRoot({ treeSize, root, origin }: Checkpoint, checkpoint: Checkpoint): void {
   if (treeSize !== checkpoint.treeSize || origin !== checkpoint.origin) {
     throw new CommandError(
-      "--checkpoint: a decision bundle can be compared with a checkpoint of its own size alone; verify a log bundle or --url",
+      "--checkpoint: a decision bundle can only be compared with a checkpoint of its own size; verify a log bundle or --url",
     );
   }
   if (areEqual(root, checkpoint.root)) return;
@@ -177,7 +176,7 @@ async function verifyServedLog(
   return { checkpoint, proofs };
 }
 
-/** Reads the service's checkpoint. If the service fails, looks for a faulty entry, which may be why. */
+/** Reads the service's checkpoint. If the service fails, looks for a faulty entry, which may be the cause. */
 async function readCheckpoint(server: VaultServer, earlier: readonly SignedCheckpoint[]): Promise<AnsweredCheckpoint> {
   try {
     return await server.checkpoint();
@@ -194,7 +193,7 @@ function sampleIndexes(size: number): ReadonlySet<number> {
   return new Set(Array.from({ length: count }, (_, at) => Math.floor((at * (size - 1)) / Math.max(1, count - 1))));
 }
 
-/** Verifies that a log only grew between two checkpoints. Returns the number of proofs of the service that this took. */
+/** Verifies that a log only grew between two checkpoints. Returns the number of verified proofs of the service. */
 async function verifyGrowth(server: VaultServer, earlier: Checkpoint, later: Checkpoint): Promise<number> {
   assertNotCutOff(earlier, later);
   const isProofNeeded = earlier.treeSize > 0 && earlier.treeSize < later.treeSize;

@@ -156,7 +156,7 @@ describe("agentctl preflight and probe", () => {
     cut.close();
     expect([code, stderr]).to.deep.equal([
       2,
-      `agentctl: ${url} broke off its answer to /v1/enforce/backtest: UND_ERR_SOCKET\n`,
+      `agentctl: ${url} broke off its response to /v1/enforce/backtest: UND_ERR_SOCKET\n`,
     ]);
   });
 

@@ -38,7 +38,7 @@ describe("agentctl mandate test", () => {
   it("says what to do when no tests are stored.", async () => {
     const { code, stderr } = await run();
     expect(code).to.equal(2);
-    expect(stderr).to.equal("agentctl: there are no tests: --generate makes those of the mandates in force\n");
+    expect(stderr).to.equal("agentctl: there are no tests: --generate generates tests of the mandates in force\n");
   });
 
   it("generates what is missing, runs it, and names the mandates.", async () => {
@@ -47,7 +47,7 @@ describe("agentctl mandate test", () => {
     expect(one.stdout).to.match(/^"Known payees" version 1: \d+ passed, 0 failed\n\d+ passed, 0 failed\n$/);
     const all = await run();
     expect(all.code).to.equal(0);
-    expect(all.stdout).to.contain('"large & \\"odd\\" <1>" version 1: no tests; --generate makes them\n');
+    expect(all.stdout).to.contain('"large & \\"odd\\" <1>" version 1: no tests; --generate generates them\n');
     const generated = await run("--generate", "--json");
     const { failed, mandates } = generated.json() as { failed: number; mandates: { results: object[] }[] };
     expect(failed).to.equal(0);

@@ -195,7 +195,7 @@ describe("agentctl mandate", () => {
     const alone = await run(...argv);
     expect([alone.code, alone.stderr]).to.deep.equal([
       2,
-      "Apply these changes?agentctl: there is no terminal to ask on: pass --yes to apply\n",
+      "Apply these changes?agentctl: there is no terminal for the question: pass --yes to apply\n",
     ]);
     expect(alone.stdout).to.include("created    asked");
     expect((await asked(false, ...argv)).stderr).to.include("nothing was applied");
@@ -271,7 +271,7 @@ describe("agentctl mandate", () => {
     expect([refused.code, refused.stderr]).to.satisfy(
       ([code, text]: [number, string]) => code === 2 && text.includes("--allow-empty"),
     );
-    expect((await run("apply", await folderOf({}), "--yes")).stderr).to.include("holds no .yaml");
+    expect((await run("apply", await folderOf({}), "--yes")).stderr).to.include("contains no .yaml");
     expect((await run("apply", empty, "--pack", "emptied", "--yes", "--allow-empty")).stdout).to.include("1 archived");
     expect((await run("apply", empty, "--pack", "No Pack", "--yes")).stderr).to.include("--pack must have");
   });

@@ -49,7 +49,7 @@ describe("agentctl mcp", () => {
   });
 
   it("says what is missing.", async () => {
-    expect((await mcp("add", "x")).stderr).to.contain("give a URL or --command, and not both");
+    expect((await mcp("add", "x")).stderr).to.contain("give either a URL or --command");
     expect((await mcp("add", "x", upstream.url, "--header", "authorization=NONE")).stderr).to.contain(
       "`NONE` is not set",
     );

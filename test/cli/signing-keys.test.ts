@@ -135,7 +135,9 @@ describe("agentctl signing-key retire, and what verifies after it", () => {
       expect(code, stderr).to.equal(2);
       expect(stderr).to.match(why);
     }
-    expect((await run("signing-key", "retire", "--help")).stdout).to.include("What it signed before still verifies");
+    expect((await run("signing-key", "retire", "--help")).stdout).to.include(
+      "Earlier signatures of the key still verify",
+    );
   });
 
   for (const kind of ["log", "decision", "certificate"] as const) {

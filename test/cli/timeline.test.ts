@@ -125,9 +125,7 @@ describe("the timeline of a decision", () => {
     expect(texts(before)).to.deep.equal([
       `mandate ${MANDATE} (\`limits\`) version 2 published with version 7 of pack \`files\``,
     ]);
-    expect(texts(explain([applied(2, "other")]).before).at(-1)).to.include(
-      "is NOT the one that the decision names (m2)",
-    );
+    expect(texts(explain([applied(2, "other")]).before).at(-1)).to.include("is NOT the digest in the decision (m2)");
   });
 
   it("tells how people edited and extended an escalation.", () => {
@@ -208,7 +206,7 @@ describe("the timeline of a decision", () => {
 
   it("lists the references of the decision that the log does not explain.", () => {
     const { before, unexplained } = explain([registered(ACTOR), published(2, "other")]);
-    expect(texts(before).at(-1)).to.include("is NOT the one that the decision names (m2)");
+    expect(texts(before).at(-1)).to.include("is NOT the digest in the decision (m2)");
     expect(unexplained.join("\n"))
       .to.include(LENDER)
       .and.to.include("version 3 of tool `bank/pay`")

@@ -85,9 +85,9 @@ describe("agentctl vault", () => {
     expect(code, stdout).to.equal(0);
     const story = (await served.agentctl("vault", "explain", used)).stdout;
     expect(story).to.include(`asked for ${escalation_id} again`);
-    expect(story).to.include(`an ask for escalation ${escalation_id} was withdrawn, which leaves 3`);
+    expect(story).to.include(`a request for escalation ${escalation_id} was withdrawn, which leaves 3`);
     const ended = (await served.agentctl("vault", "explain", again)).stdout;
-    expect(ended).to.include(`escalation ${next} rejected because nobody asks for it any more`);
+    expect(ended).to.include(`escalation ${next} rejected because every request was withdrawn`);
   });
 
   it("keeps a checkpoint that later runs hold the log to.", async () => {
@@ -254,9 +254,9 @@ describe("agentctl vault", () => {
       { argv: ["vault", "verify", "--key", "s3cret", "--burn"], says: /unknown option '--burn'/ },
       { argv: ["vault", "verify", "a", "b"], says: /expected \[bundle\] after `vault verify`/ },
       { argv: ["vault", "prove", "--url", "http://127.0.0.1:1"], says: /expected <decision>/ },
-      { argv: ["vault", "verify", join(ROOT, "package.json")], says: /is no bundle/ },
+      { argv: ["vault", "verify", join(ROOT, "package.json")], says: /is not a bundle/ },
       { argv: ["vault", "verify", ROOT], says: /cannot be read \(EISDIR\)/ },
-      { argv: ["certificate", "verify", join(ROOT, "package.json")], says: /is no revocation certificate/ },
+      { argv: ["certificate", "verify", join(ROOT, "package.json")], says: /is not a revocation certificate/ },
     ];
     for (const { argv, says } of USAGES) {
       it(`says what to change after \`agentctl ${argv.map((each) => each.replace(ROOT, "…")).join(" ")}\`.`, async () => {
