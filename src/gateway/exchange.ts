@@ -6,9 +6,17 @@ import type { LargeRequests } from "../server/large-requests.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
 import { type Endpoint, type Generation, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
-import { createResult, errorFromFault, type RpcId, type RpcMessage, type RpcResponse } from "./messages.ts";
+import { SESSION_HEADER } from "./headers.ts";
+import {
+  createResult,
+  errorFromFault,
+  type RpcId,
+  type RpcMessage,
+  type RpcRequest,
+  type RpcResponse,
+} from "./messages.ts";
 import { type RelayEnd, relay, tooLongError } from "./relay.ts";
-import type { Answer } from "./reply.ts";
+import type { Answer, Reply } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall, Session } from "./sessions.ts";
 import { refusal } from "./tool-results.ts";
@@ -27,6 +35,11 @@ export interface Exchange {
   readonly bytes: number;
   /** Aborts when the client disconnects or cancels the call, when its key ends, or when the service closes. */
   readonly ending: AbortController;
+}
+
+/** A client's message in flight before it has an endpoint. */
+export interface Unrouted extends Pick<Exchange, "caller" | "server" | "ending" | "bytes"> {
+  readonly reply: Reply;
 }
 
 /** Settings of `Forwarding`. */
@@ -58,6 +71,14 @@ export class Forwarding {
   send({ endpoint, headers, ending, caller, session }: Exchange, message: RpcMessage): Promise<Response> {
     const watch: WatchEnd = (onEnd) => this.#options.ends.watch(caller, onEnd, session?.id);
     return endpoint.fetch({ method: "POST", headers, body: JSON.stringify(message), signal: ending.signal, watch });
+  }
+
+  /** Sends a request to the server and passes the response on. Resolves with false if the server may answer later. */
+  async forward(exchange: Exchange, request: RpcRequest, call: OpenCall): Promise<boolean> {
+    await this.giveWay(exchange);
+    exchange.ending.signal.throwIfAborted();
+    call.isForwarded = true;
+    return (await this.relay(exchange, () => this.send(exchange, request), call)) === "answered";
   }
 
   /**
@@ -152,6 +173,17 @@ export class Forwarding {
     const reasons = [{ code: "RESULT_TOO_LONG", message }];
     return createResult(id, inGeneration(generation, refusal(text, { decision: "allow", reasons })));
   }
+}
+
+/** Returns the members of an exchange that belong to a session. */
+export function inSession(session: Session, headers: Exchange["headers"]) {
+  const { upstreamId, endpoint } = session;
+  return {
+    generation: "stateful" as const,
+    session,
+    endpoint,
+    headers: upstreamId === undefined ? headers : { ...headers, [SESSION_HEADER]: upstreamId },
+  };
 }
 
 /** Adds the members that every result of a generation has. */

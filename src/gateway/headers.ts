@@ -6,6 +6,8 @@ import type { RpcMessage } from "./messages.ts";
 
 type Headers = Readonly<Record<string, string>>;
 
+/** Header with the id of a session. */
+export const SESSION_HEADER = "mcp-session-id";
 const ACCEPT = "application/json, text/event-stream";
 /** Headers of a client that are passed to the upstream server. */
 const PASSED_HEADERS = ["last-event-id", "mcp-protocol-version", "mcp-method", "mcp-name", "traceparent", "tracestate"];
