@@ -57,6 +57,7 @@ import { docsRoute } from "./server/docs/docs-route.ts";
 import { shuttingDown } from "./server/errors.ts";
 import { createGrpcServer } from "./server/grpc.ts";
 import { Health } from "./server/health.ts";
+import { maxHeldBytesFor } from "./server/held-bytes.ts";
 import { createHttpServer, type HttpRoute, type MetricsPage } from "./server/http.ts";
 import { sendJson } from "./server/http-reply.ts";
 import { LargeRequests } from "./server/large-requests.ts";
@@ -300,6 +301,7 @@ function createServers(parts: Parts): Servers {
     log,
     metrics,
     defaultDeadlineMs,
+    maxHeldBytes: maxHeldBytesFor(maxBodyBytes),
     largeRequests,
     wrongKeys,
     validator: parts.validator,

@@ -66,6 +66,46 @@ export function notFound(
   return new ControlPlaneError(reason, `no ${noun} \`${id}\``, metadata);
 }
 
+/** Default seconds after which a caller may retry, by reason. Another replica may serve the call at once. */
+const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
+  [ErrorReason.SHUTTING_DOWN, 1],
+  [ErrorReason.STORE_UNAVAILABLE, 1],
+  [ErrorReason.OVERLOADED, 1],
+  [ErrorReason.TOO_MANY_WRONG_KEYS, 1],
+]);
+
+/** Returns the seconds after which a caller may retry; undefined if a retry does not help. */
+export function retryAfterSecondsOf({ reason, metadata }: ControlPlaneError): number | undefined {
+  const seconds = metadata.retry_after_seconds;
+  return seconds === undefined ? RETRY_AFTER_SECONDS.get(reason) : Number(seconds);
+}
+
+/** Refusal of a pot that workspaces share. */
+export interface OverShare {
+  readonly pot: string;
+  readonly unit: string;
+  readonly party: "workspace" | "agent";
+  readonly held: number;
+  readonly most: number;
+  /** Change that makes room, as an imperative. */
+  readonly advice: string;
+  readonly retryAfterSeconds: number;
+}
+
+/** Creates OVERLOADED for a party that would hold more of a pot than its share. */
+export function overShare(refusal: OverShare): ControlPlaneError {
+  const { pot, unit, party, held, most, advice, retryAfterSeconds } = refusal;
+  const message = `the ${party} holds ${held} ${unit} in this process, and its share is ${most} at the moment; ${advice}, or retry in ${retryAfterSeconds} s`;
+  return new ControlPlaneError(ErrorReason.OVERLOADED, message, {
+    pot,
+    unit,
+    party,
+    held: String(held),
+    most: String(most),
+    retry_after_seconds: String(retryAfterSeconds),
+  });
+}
+
 const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
   [
     Code.InvalidArgument,

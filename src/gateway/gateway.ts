@@ -1,11 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Gauge, type Registry } from "prom-client";
-import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, httpStatusFromReason } from "../errors.ts";
+import type { SharedPot } from "../async/shared-pot.ts";
+import {
+  ControlPlaneError,
+  controlPlaneErrorFrom,
+  ErrorReason,
+  httpStatusFromReason,
+  retryAfterSecondsOf,
+} from "../errors.ts";
 import { ownValue } from "../policy/json-value.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
-import { HeldBytes } from "../server/held-bytes.ts";
+import { createHeldBytes, maxHeldBytesFor } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
 import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
@@ -72,11 +79,12 @@ export class McpGateway {
   readonly #decided: DecidedRequests;
   readonly #tasks: EscalationTasks;
   /** Bytes of clients' messages that are read, held or forwarded. */
-  readonly #held = new HeldBytes();
+  readonly #held: SharedPot;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
-    const { ends, log, maxResultBytes } = options;
+    const { ends, log, maxResultBytes, maxBodyBytes } = options;
+    this.#held = createHeldBytes("mcp_message_bytes", maxHeldBytesFor(maxBodyBytes));
     const sessions = new Sessions(options);
     const forwarding = new Forwarding(options);
     const calls = new ToolCalls(options);
@@ -169,8 +177,8 @@ export class McpGateway {
 
   /** Serves one message of a client. */
   #post(request: IncomingMessage, given: Unrouted): Promise<void> {
-    return this.#held.during(async (hold) => {
-      const body = await readJsonBody(request, this.#options.maxBodyBytes, hold);
+    return this.#held.during(given.caller, async (held) => {
+      const body = await readJsonBody(request, this.#options.maxBodyBytes, (bytes) => held.add(bytes));
       const sized = { ...given, bytes: body.length };
       const { caller, ending, bytes } = sized;
       const { workspaceId } = caller;
@@ -257,10 +265,12 @@ export class McpGateway {
     if (response.headersSent || response.destroyed) return void response.destroy();
     const status = httpStatusFromReason(error.reason);
     const challenge = this.#options.resource.challenge(request, `${PREFIX}/${name}`, error);
+    const retryAfter = retryAfterSecondsOf(error);
+    const headers = retryAfter === undefined ? challenge : { ...challenge, "retry-after": String(retryAfter) };
     const { message, metadata, reason } = error;
     const code = status === 400 ? RPC_CODES.invalidRequest : RPC_CODES.server;
     const body = errorBody(code, message, { reason: ErrorReason[reason] ?? "INTERNAL", metadata: { ...metadata } });
-    sendJson(response, status, JSON.stringify(body), challenge);
+    sendJson(response, status, JSON.stringify(body), headers);
   }
 }
 

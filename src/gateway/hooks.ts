@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
+import type { Portion, SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { cancelled, methodNotAllowed, reportFault } from "../server/errors.ts";
-import { HeldBytes } from "../server/held-bytes.ts";
+import { createHeldBytes, maxHeldBytesFor } from "../server/held-bytes.ts";
 import type { HttpRoute } from "../server/http.ts";
 import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
 import { requestIdFrom } from "../server/incoming-call.ts";
@@ -12,7 +13,7 @@ import type { LargeRequests } from "../server/large-requests.ts";
 import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { canonicalJson } from "../tree/canonical.ts";
-import type { McpCallers } from "./caller.ts";
+import type { McpCaller, McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { blockedText, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
@@ -39,8 +40,6 @@ interface HookCall {
   readonly client: CodingAgent;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Counts bytes that the call holds until it ends. */
-  readonly hold: (bytes: number) => void;
 }
 
 /** The part of a `PreToolUse` event that the decision needs. */
@@ -82,10 +81,11 @@ const MCP_TOOL = /^mcp__(.+?)__(.+)$/s;
 export class CodingAgentHooks {
   readonly #options: CodingAgentHooksOptions;
   /** Bytes of events that are read or held. */
-  readonly #held = new HeldBytes();
+  readonly #held: SharedPot;
 
   constructor(options: CodingAgentHooksOptions) {
     this.#options = options;
+    this.#held = createHeldBytes("hook_bytes", maxHeldBytesFor(options.maxBodyBytes));
   }
 
   get routes(): readonly HttpRoute[] {
@@ -102,9 +102,9 @@ export class CodingAgentHooks {
       sendError(response, methodNotAllowed(request.method ?? "", "POST"));
       return true;
     }
-    const answer = await this.#held
-      .during((hold) => this.#answer({ client, request, response, hold }, searchParams))
-      .catch((error: unknown) => this.#denial(client, request, error));
+    const answer = await this.#answer({ client, request, response }, searchParams).catch((error: unknown) =>
+      this.#denial(client, request, error),
+    );
     if (response.destroyed) return true;
     sendJson(
       response,
@@ -115,11 +115,20 @@ export class CodingAgentHooks {
     return true;
   }
 
-  async #answer({ client, request, response, hold }: HookCall, query: URLSearchParams): Promise<Answer> {
-    const { callers, ends, maxBodyBytes, publicUrl } = this.#options;
-    const caller = await callers.identify(request, undefined);
+  async #answer(call: HookCall, query: URLSearchParams): Promise<Answer> {
+    const caller = await this.#options.callers.identify(call.request, undefined);
+    return this.#held.during(caller, (held) => this.#answerAs(caller, call, query, held));
+  }
+
+  async #answerAs(
+    caller: McpCaller,
+    { client, request, response }: HookCall,
+    query: URLSearchParams,
+    held: Portion,
+  ): Promise<Answer> {
+    const { ends, maxBodyBytes, publicUrl } = this.#options;
     const settings = settingsFrom(client, query);
-    const body = await readJsonBody(request, maxBodyBytes, hold);
+    const body = await readJsonBody(request, maxBodyBytes, (bytes) => held.add(bytes));
     const ending = new AbortController();
     response.once("close", () => {
       if (!response.writableFinished) ending.abort(cancelled());

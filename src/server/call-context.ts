@@ -1,4 +1,5 @@
 import type { CallContext, Caller } from "../api/context.ts";
+import type { Portion } from "../async/shared-pot.ts";
 import type { ControlPlaneError } from "../errors.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { codeNameOf, deadlineExceeded } from "./errors.ts";
@@ -9,8 +10,8 @@ import { SMALL_REQUEST } from "./large-requests.ts";
 export interface CallObserver {
   /** Maps anything thrown to the error for the caller, and logs a fault of the service. */
   report(call: Call, error: unknown): ControlPlaneError;
-  /** Counts bytes that a call holds until it ends. Throws OVERLOADED when all calls together hold too many. */
-  hold(bytes: number): void;
+  /** Opens the portion of the bytes that a call holds until it ends. */
+  held(call: Call): Portion;
   /** Resolves when the next step on a large request of the call may be taken. Rejects once the call is aborted. */
   turn(call: Call): Promise<void>;
   /** Called once, when the call ends, with the name of its gRPC code. */
@@ -31,6 +32,7 @@ export class Call implements CallContext {
   caller!: Caller;
   readonly #observer: CallObserver;
   #heldBytes = 0;
+  #held: Portion | undefined;
   /** Created on first use: most calls never need the signal. */
   #controller: AbortController | undefined;
   #abortedWith: ControlPlaneError | undefined;
@@ -67,15 +69,11 @@ export class Call implements CallContext {
     return this.#isOver;
   }
 
-  /** Bytes of the request that the call holds. */
-  get heldBytes(): number {
-    return this.#heldBytes;
-  }
-
-  /** Counts bytes of the request as they arrive. Throws OVERLOADED when the requests of all calls hold too many. */
+  /** Counts bytes of the request as they arrive. Throws OVERLOADED when its workspace or agent would hold more than its share. */
   hold(bytes: number): void {
     if (this.#isOver) return;
-    this.#observer.hold(bytes);
+    this.#held ??= this.#observer.held(this);
+    this.#held.add(bytes);
     this.#heldBytes += bytes;
   }
 
@@ -207,6 +205,7 @@ export class Call implements CallContext {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#timer);
+    this.#held?.release();
     this.#observer.ended(this, code);
   }
 }

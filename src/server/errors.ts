@@ -10,16 +10,9 @@ import {
   ERROR_DOMAIN,
   ErrorReason,
   httpStatusFromReason,
+  retryAfterSecondsOf,
 } from "../errors.ts";
 import type { Wire } from "./incoming-call.ts";
-
-/** Seconds after which a caller may retry, by reason. Another replica may serve the call at once. */
-const RETRY_AFTER_SECONDS: ReadonlyMap<ErrorReason, number> = new Map([
-  [ErrorReason.SHUTTING_DOWN, 1],
-  [ErrorReason.STORE_UNAVAILABLE, 1],
-  [ErrorReason.OVERLOADED, 1],
-  [ErrorReason.TOO_MANY_WRONG_KEYS, 1],
-]);
 
 /** An error as a REST response. */
 interface RestError {
@@ -42,7 +35,7 @@ export function detailsOf(error: ControlPlaneError): readonly Detail[] {
     const fieldViolations = error.violations.map((violation) => ({ ...violation }));
     details.push({ desc: BadRequestSchema, value: create(BadRequestSchema, { fieldViolations }) });
   }
-  const seconds = RETRY_AFTER_SECONDS.get(error.reason);
+  const seconds = retryAfterSecondsOf(error);
   if (seconds !== undefined) {
     const retryDelay = { seconds: BigInt(seconds) };
     details.push({ desc: RetryInfoSchema, value: create(RetryInfoSchema, { retryDelay }) });
@@ -79,9 +72,10 @@ function plainViolation({ field, description, reason }: ControlPlaneError["viola
   return { field, description, reason };
 }
 
-function headersOf({ reason, metadata }: ControlPlaneError, status: number): Record<string, string> {
+function headersOf(error: ControlPlaneError, status: number): Record<string, string> {
   const headers: Record<string, string> = {};
-  const retryAfter = RETRY_AFTER_SECONDS.get(reason);
+  const { metadata } = error;
+  const retryAfter = retryAfterSecondsOf(error);
   if (retryAfter !== undefined) headers["retry-after"] = String(retryAfter);
   if (status === 401) headers["www-authenticate"] = "Bearer";
   if (status === 405 && metadata.allow !== undefined) headers.allow = metadata.allow;

@@ -1,41 +1,30 @@
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { SharedPot } from "../async/shared-pot.ts";
+import { overShare } from "../errors.ts";
 
-/** Maximum bytes of bodies that a process holds at once on one kind of route, from their arrival until their calls end. */
-export const MAX_HELD_BYTES = 134_217_728;
+/**
+ * Bytes of bodies that a process holds at once on one kind of route, from their arrival until their calls end. One workspace
+ * alone may hold half of them.
+ */
+const MAX_HELD_BYTES = 268_435_456;
+/** Bodies of the largest size that fit at once: an agent alone, with a fifth of the bytes, may send each body that is allowed. */
+const LARGEST_BODIES = 8;
 
-/** Counts the bytes of the bodies in flight and bounds their sum. */
-export class HeldBytes {
-  readonly #maxBytes: number;
-  #bytes = 0;
+/** Returns the bytes that a process holds at once, where one body has at most `maxBodyBytes`. */
+export function maxHeldBytesFor(maxBodyBytes: number): number {
+  return Math.max(MAX_HELD_BYTES, LARGEST_BODIES * maxBodyBytes);
+}
 
-  constructor(maxBytes: number = MAX_HELD_BYTES) {
-    this.#maxBytes = maxBytes;
-  }
-
-  /** Adds bytes. If the sum would exceed the bound, throws OVERLOADED and adds nothing. */
-  take(bytes: number): void {
-    const maxBytes = this.#maxBytes;
-    if (this.#bytes + bytes > maxBytes) {
-      const message = `the requests in flight hold ${maxBytes} bytes; retry with back-off`;
-      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(maxBytes) });
-    }
-    this.#bytes += bytes;
-  }
-
-  release(bytes: number): void {
-    this.#bytes -= bytes;
-  }
-
-  /** Runs a task with a function that takes bytes, and releases them all when the task has settled. */
-  async during<T>(task: (take: (bytes: number) => void) => Promise<T>): Promise<T> {
-    let taken = 0;
-    try {
-      return await task((bytes) => {
-        this.take(bytes);
-        taken += bytes;
-      });
-    } finally {
-      this.release(taken);
-    }
-  }
+/** Creates the pot of bytes of one kind of route. */
+export function createHeldBytes(
+  name: "request_bytes" | "mcp_message_bytes" | "hook_bytes",
+  size: number = MAX_HELD_BYTES,
+): SharedPot {
+  return new SharedPot({
+    name,
+    size,
+    unit: "bytes of requests",
+    advice: "send less at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
 }

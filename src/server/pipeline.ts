@@ -3,12 +3,13 @@ import type { Validator } from "@bufbuild/protovalidate";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
+import type { SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
 import { type Authenticate, assertMayCall, findCaller, keyFrom, keyInHeaders } from "./admission.ts";
 import { Call, type CallObserver } from "./call-context.ts";
 import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
-import { HeldBytes } from "./held-bytes.ts";
+import { createHeldBytes } from "./held-bytes.ts";
 import type { IncomingCall } from "./incoming-call.ts";
 import { LargeRequests } from "./large-requests.ts";
 import { createCallMetrics } from "./metrics.ts";
@@ -29,7 +30,7 @@ export interface PipelineOptions extends OpenStreamsOptions {
   readonly metrics: Registry;
   /** Deadline of unary calls whose caller sets no deadline, milliseconds. Default 10,000. Streams have no default deadline. */
   readonly defaultDeadlineMs?: number;
-  /** Maximum bytes of request bodies that all calls hold at once. Default `MAX_HELD_BYTES`. */
+  /** Bytes of request bodies that workspaces share, of which one alone holds half. Default 256 MiB. */
   readonly maxHeldBytes?: number;
   /** Queue of large requests, shared with the other routes of the process. Default: a queue for this pipeline only. */
   readonly largeRequests?: LargeRequests;
@@ -66,7 +67,7 @@ export class Pipeline {
   readonly #calls = new Set<Call>();
   readonly #metrics: ReturnType<typeof createCallMetrics>;
   readonly #streams: OpenStreams;
-  readonly #held: HeldBytes;
+  readonly #held: SharedPot;
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -77,14 +78,14 @@ export class Pipeline {
     this.services = services;
     this.maxDepth = maxDepth;
     this.#authenticate = authenticate;
-    this.#held = new HeldBytes(options.maxHeldBytes);
+    this.#held = createHeldBytes("request_bytes", options.maxHeldBytes);
     this.#wrongKeys = options.wrongKeys ?? new WrongKeys(log);
     this.#streams = new OpenStreams(options);
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth, options.validator));
     this.#metrics = createCallMetrics(options.metrics, this.#calls);
     this.#observer = {
-      hold: (bytes) => this.#held.take(bytes),
+      held: ({ caller }) => this.#held.open(caller),
       turn: ({ caller, signal }) => largeRequests.turn(caller.workspaceId, signal),
       report: (call, error) => reportFault(log, error, failedCall(call)),
       ended: (call, code) => this.#record(call, code),
@@ -127,14 +128,13 @@ export class Pipeline {
     return messageOf(call, response);
   }
 
-  /** Counts an ended call and releases the bytes that it held. */
+  /** Counts an ended call. */
   #record(call: Call, code: string): void {
-    const { endpoint, incoming, receivedAt, heldBytes } = call;
+    const { endpoint, incoming, receivedAt } = call;
     const [method, wire] = [endpoint.name, incoming.wire];
     this.#metrics.ended.inc({ method, code, wire });
     // The duration of a stream depends only on its caller.
     if (!call.isStream) this.#metrics.seconds.observe({ method, wire }, (performance.now() - receivedAt) / 1000);
-    this.#held.release(heldBytes);
     this.#calls.delete(call);
     if (call.isStream) this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();

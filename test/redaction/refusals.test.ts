@@ -210,8 +210,8 @@ describe("the redaction proxy refuses", () => {
     expect(workspace.upstream.asked).to.deep.equal([]);
   });
 
-  it("bodies past the bytes that all requests in flight may hold, and takes more once they are done.", async () => {
-    const narrow = await workspace.process({ maxHeldBytes: 1_000 });
+  it("bodies past the bytes that its requests in flight may hold, and takes more once they are done.", async () => {
+    const narrow = await workspace.process({ maxHeldBytes: 2_000 });
     const ask = { ...ASK, user: "x".repeat(600) };
     let answer: () => void = () => undefined;
     const asked = new Promise<void>((resolve) => {
@@ -224,7 +224,12 @@ describe("the redaction proxy refuses", () => {
     await asked;
     const second = await narrow.post(CHAT, ask);
     expect(second.status).to.equal(429);
-    expect(((await second.json()) as OpenAiError).error.code).to.equal("overloaded");
+    expect(second.headers.get("retry-after")).to.equal("1");
+    const { error } = (await second.json()) as OpenAiError;
+    expect(error.code).to.equal("overloaded");
+    expect(error.message).to.match(
+      /^the workspace holds \d+ bytes of requests to models in this process, and its share is 1000 at the moment; send less at once, or retry in 1 s$/,
+    );
     answer();
     expect((await first).status).to.equal(200);
     workspace.upstream.answer = sends(completion({ content: "fine" }));

@@ -1,15 +1,22 @@
+import { request as httpRequest } from "node:http";
 import { gzipSync } from "node:zlib";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { expect } from "chai";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import type { Caller } from "../../src/api/context.ts";
 import {
+  ADMIN_KEY,
+  callerFor,
   connectBodyOutcome,
   deferred,
   GOOD,
   type Harness,
   KEY,
+  type Outcome,
   rawPost,
   startHarness,
+  type TestWire,
   until,
   WIRES,
 } from "./harness.ts";
@@ -17,7 +24,20 @@ import {
 const INTERCEPT = "/agentcontrol.v1.EnforcementService/Intercept";
 const SIZE = 60_000;
 const FITTING = 5;
-const MAX_HELD_BYTES = FITTING * (SIZE + 1_000);
+/** One workspace alone holds half. */
+const MAX_HELD_BYTES = 2 * FITTING * (SIZE + 1_000);
+
+/** Keys of other workspaces and agents, by their text. */
+const CALLERS: Readonly<Record<string, { readonly workspaceId: string; readonly agentId: string | null }>> = {
+  other: { workspaceId: "other", agentId: null },
+  third: { workspaceId: "third", agentId: null },
+  agent: { workspaceId: "default", agentId: "agt_1" },
+};
+
+function authenticate(key: string): Caller | undefined {
+  const known = CALLERS[key];
+  return known === undefined ? callerFor(key) : { keyId: `key_${key}`, role: Role.ADMIN, ...known };
+}
 
 describe("the requests in flight", () => {
   let harness: Harness;
@@ -25,7 +45,7 @@ describe("the requests in flight", () => {
 
   before(async () => {
     harness = await startHarness({
-      pipeline: { maxHeldBytes: MAX_HELD_BYTES },
+      pipeline: { maxHeldBytes: MAX_HELD_BYTES, authenticate },
       enforcement: {
         async intercept({ agentId }) {
           await gate.promise;
@@ -57,6 +77,72 @@ describe("the requests in flight", () => {
       harness.seen.length = 0;
     });
   }
+
+  /** Sends requests of a key until one is refused. Returns how many are held, and the refusal. */
+  async function fillOver(wire: TestWire, key: string) {
+    const request = { ...GOOD, actionContent: "x".repeat(SIZE) };
+    for (let held = 0; ; held++) {
+      const seen = harness.seen.length;
+      let refusal: Outcome | undefined;
+      void harness.intercept(wire, request, { key }).then((outcome) => {
+        refusal = outcome;
+      });
+      await until(() => refusal !== undefined || harness.seen.length > seen);
+      if (refusal !== undefined) return { held, refusal };
+    }
+  }
+
+  for (const wire of WIRES) {
+    it(`are shared over ${wire}: a second workspace holds its own while one is full, and so does a third.`, async () => {
+      gate = deferred();
+      const { held, refusal } = await fillOver(wire, ADMIN_KEY);
+      expect(held).to.be.within(FITTING - 1, FITTING);
+      expect(refusal).to.include({ code: "RESOURCE_EXHAUSTED", reason: "OVERLOADED" });
+      expect(refusal.metadata).to.include({
+        pot: "request_bytes",
+        party: "workspace",
+        most: String(MAX_HELD_BYTES / 2),
+        retry_after_seconds: "1",
+      });
+      expect((await fillOver(wire, "other")).held).to.equal(2);
+      expect((await fillOver(wire, "third")).held).to.equal(1);
+      gate.resolve();
+      harness.seen.length = 0;
+    });
+  }
+
+  it("are a fifth of all for one agent alone; its workspace goes on.", async () => {
+    gate = deferred();
+    const { held, refusal } = await fillOver("connect", "agent");
+    expect(held).to.equal(2);
+    expect(refusal.metadata).to.include({ pot: "request_bytes", party: "agent", most: String(MAX_HELD_BYTES / 5) });
+    expect(refusal.message).to.match(
+      /^the agent holds \d+ bytes of requests in this process, and its share is 122000 at the moment; send less at once, or retry in 1 s$/,
+    );
+    expect((await fillOver("connect", ADMIN_KEY)).held).to.be.at.least(2);
+    gate.resolve();
+    harness.seen.length = 0;
+  });
+
+  it("hold nothing of a request that broke off in the middle of its body.", async () => {
+    gate = deferred();
+    const headers = { ...KEY, "content-type": "application/json", "content-length": `${SIZE * 3}` };
+    for (let round = 0; round < 4; round++) {
+      const broken = httpRequest(harness.url("/v1/enforce/intercept"), { method: "POST", headers });
+      broken.on("error", () => undefined);
+      await new Promise((resolve) => broken.write("x".repeat(SIZE * 2), resolve));
+      broken.destroy();
+    }
+    let held = 0;
+    // The service learns of the broken connections a moment later.
+    while (held < FITTING) {
+      held = (await fillOver("connect-json", ADMIN_KEY)).held;
+      gate.resolve();
+      gate = deferred();
+      harness.seen.length = 0;
+    }
+    expect(held).to.equal(FITTING);
+  });
 
   const packed = create(InterceptRequestSchema, { ...GOOD, actionContent: "x".repeat(SIZE) });
   for (const [type, bytes] of [

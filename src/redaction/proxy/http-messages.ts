@@ -6,6 +6,7 @@ import {
   controlPlaneErrorFrom,
   ErrorReason,
   httpStatusFromReason,
+  retryAfterSecondsOf,
 } from "../../errors.ts";
 import type { ProxyCaller } from "./caller.ts";
 
@@ -129,6 +130,7 @@ export const isJsonType = (type: string): boolean => /^application\/([\w.-]+\+)?
 export interface OpenAiError {
   readonly status: number;
   readonly body: { readonly error: { message: string; type: string; param: string | null; code: string | null } };
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 const TYPE_BY_STATUS: ReadonlyMap<number, string> = new Map([
@@ -148,10 +150,12 @@ export function openAiErrorFrom(error: unknown): OpenAiError {
   const status = httpStatusFromReason(fault.reason);
   const code = (ErrorReason[fault.reason] ?? codeName(codeFromReason(fault.reason))).toLowerCase();
   const param = fault.violations[0]?.field ?? null;
-  return { status, body: { error: { message: fault.message, type: errorType(status), param, code } } };
+  const retryAfter = retryAfterSecondsOf(fault);
+  const headers: Record<string, string> = retryAfter === undefined ? {} : { "retry-after": String(retryAfter) };
+  return { status, body: { error: { message: fault.message, type: errorType(status), param, code } }, headers };
 }
 
 /** Converts an upstream's error in an unknown form. */
 export function plainOpenAiError(status: number, message: string): OpenAiError {
-  return { status, body: { error: { message, type: errorType(status), param: null, code: null } } };
+  return { status, body: { error: { message, type: errorType(status), param: null, code: null } }, headers: {} };
 }

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
 import { Counter, type Registry } from "prom-client";
-import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../../errors.ts";
+import { type Portion, SharedPot } from "../../async/shared-pot.ts";
+import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, overShare } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator } from "../../registry/authenticator.ts";
 import type { StoreLog } from "../../store/migrate.ts";
@@ -58,7 +59,7 @@ export interface RedactionProxyOptions {
   readonly llmKey: string | undefined;
   /** Maximum bytes of a request. */
   readonly maxBodyBytes: number;
-  /** Maximum bytes of the bodies of all requests in flight. Default `MAX_HELD_BYTES`. */
+  /** Bytes of the bodies of requests in flight that workspaces share. Default `MAX_HELD_BYTES`, or eight of the largest bodies. */
   readonly maxHeldBytes?: number;
   /** Default `DEFAULT_UPSTREAM_TIMING`. */
   readonly timing?: UpstreamTiming;
@@ -67,8 +68,13 @@ export interface RedactionProxyOptions {
 const PREFIX = "/api/redact";
 /** Maximum model services of workspaces whose connections are kept. Connections of a forgotten service end when they are idle. */
 const MAX_OWN_UPSTREAMS = 256;
-/** Default for the bytes of all bodies in flight. A body is held three times: as text, as JSON and in its hidden form. */
-const MAX_HELD_BYTES = 67_108_864;
+/**
+ * Bytes of all bodies in flight, of which one workspace alone holds half. A body is held three times: as text, as JSON and in its
+ * hidden form.
+ */
+const MAX_HELD_BYTES = 134_217_728;
+/** Bodies of the largest size that fit at once, so that an agent alone, with a fifth of the bytes, may send one. */
+const LARGEST_BODIES = 8;
 const EVENT_STREAM = "text/event-stream";
 const EVENT_HEADERS = {
   "content-type": `${EVENT_STREAM}; charset=utf-8`,
@@ -107,11 +113,19 @@ class OpenAiProxy implements RedactionProxy {
   readonly #requests: Counter;
   readonly #leaks: Counter;
   /** Bytes of the bodies of the requests in flight. */
-  #heldBytes = 0;
+  readonly #held: SharedPot;
 
   constructor(options: RedactionProxyOptions) {
     const { llmUrl, timing, metrics } = options;
     this.#options = options;
+    this.#held = new SharedPot({
+      name: "proxy_bytes",
+      size: options.maxHeldBytes ?? Math.max(MAX_HELD_BYTES, LARGEST_BODIES * options.maxBodyBytes),
+      unit: "bytes of requests to models",
+      advice: "send less at once",
+      retryAfterSeconds: 1,
+      refuse: overShare,
+    });
     this.#upstream = llmUrl === undefined ? undefined : createUpstream(llmUrl, timing);
     this.#requests = new Counter({
       name: "acp_redaction_requests_total",
@@ -143,27 +157,19 @@ class OpenAiProxy implements RedactionProxy {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
-    const held = { bytes: 0 };
     try {
-      await this.#exchange(request, response, target, held);
+      await this.#exchange(request, response, target);
     } catch (error) {
       if (!response.destroyed) this.#report(request, error);
       // The rest of a refused body is read and dropped, so that the caller can read the response.
       request.resume();
       sendError(response, error);
-    } finally {
-      this.#heldBytes -= held.bytes;
     }
     const path = COUNTED_PATHS.includes(target.path) ? target.path : "other";
     this.#requests.inc({ path, status: response.statusCode });
   }
 
-  async #exchange(
-    request: IncomingMessage,
-    response: ServerResponse,
-    target: ProxyTarget,
-    held: { bytes: number },
-  ): Promise<void> {
+  async #exchange(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
     const check = () => authenticateCaller(this.#options, request.headers, target.workspaceId);
     const caller = await check().catch((error: unknown) => {
       throw countedIfWrongKey(error, request, this.#options.wrongKeys);
@@ -171,7 +177,9 @@ class OpenAiProxy implements RedactionProxy {
     assertServed(request.method ?? "", target);
     const watch = watchCaller(check);
     try {
-      await this.#exchangeAs(caller, watch.signal, request, response, target, held);
+      await this.#held.during(caller.holder, (held) =>
+        this.#exchangeAs(caller, watch.signal, request, response, target, held),
+      );
     } catch (error) {
       throw watch.signal.aborted ? watch.signal.reason : error;
     } finally {
@@ -185,7 +193,7 @@ class OpenAiProxy implements RedactionProxy {
     request: IncomingMessage,
     response: ServerResponse,
     target: ProxyTarget,
-    held: { bytes: number },
+    held: Portion,
   ): Promise<void> {
     const signal = AbortSignal.any([disconnectSignal(response), callerEnd]);
     const { workspaceId } = target;
@@ -193,7 +201,7 @@ class OpenAiProxy implements RedactionProxy {
     const { scrubber, settings } = await redaction.scrubbers.of(workspaceId);
     const { upstream, llmKey } = await this.#upstreamFor(settings);
     const objects = caller.isOwnAccount ? OWN_OBJECTS : redaction.storedObjects(workspaceId);
-    const hold = (bytes: number): void => this.#hold(held, bytes);
+    const hold = (bytes: number): void => held.add(bytes);
     const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes, hold };
     const workspace = { scrubber, settings, keyId: caller.holder.keyId, objects };
     const hidden = await readHiddenRequest(context, request, target, workspace);
@@ -273,16 +281,6 @@ class OpenAiProxy implements RedactionProxy {
     else response.once("close", sendNotices);
   }
 
-  #hold(held: { bytes: number }, bytes: number): void {
-    const { maxHeldBytes = MAX_HELD_BYTES } = this.#options;
-    if (this.#heldBytes + bytes > maxHeldBytes) {
-      const message = `the requests in flight hold ${maxHeldBytes} bytes; retry with back-off`;
-      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { max_bytes: String(maxHeldBytes) });
-    }
-    this.#heldBytes += bytes;
-    held.bytes += bytes;
-  }
-
   /** Returns the model's service of a workspace and our key for it: the workspace's own, or the shared service. */
   async #upstreamFor({ llmUrl, llmKey }: RedactionSettings): Promise<ModelAccount> {
     if (llmUrl === undefined) {
@@ -325,8 +323,8 @@ const withoutKey = (llmKey: string | undefined, json: string): string =>
   llmKey === undefined ? json : json.replaceAll(JSON.stringify(llmKey).slice(1, -1), KEY_MASK);
 
 function sendError(response: ServerResponse, error: unknown): void {
-  const { status, body } = openAiErrorFrom(error);
-  sendResponse(response, status, { "content-type": "application/json" }, JSON.stringify(body));
+  const { status, body, headers } = openAiErrorFrom(error);
+  sendResponse(response, status, { ...headers, "content-type": "application/json" }, JSON.stringify(body));
 }
 
 /** Returns the frames of a stack without the error's message, which may quote a text. */
