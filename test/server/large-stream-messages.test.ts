@@ -120,12 +120,12 @@ describe("large messages on a stream", () => {
   });
 
   it("come one step at a time, beside small ones on the same stream and on others.", async () => {
-    const stepsBetween: number[] = [];
+    let mostBetween = 0;
     let isDone = false;
     const others = (async () => {
       for (let before = 0; !isDone; before = turns.taken) {
         await setImmediate();
-        stepsBetween.push(turns.taken - before);
+        mostBetween = Math.max(mostBetween, turns.taken - before);
       }
     })();
     const conversations = [one, one, other].map((as) => new Conversation(client, as));
@@ -140,7 +140,7 @@ describe("large messages on a stream", () => {
     for (const [index, each] of conversations.entries()) {
       expect(each.outcomes()).to.have.deep.members(allowed(asked[index] ?? []));
     }
-    expect(Math.max(...stepsBetween)).to.equal(1);
+    expect(mostBetween).to.equal(1);
     expect(turns.taken).to.equal(3 * MESSAGES * conversations.length);
   });
 
