@@ -25,6 +25,8 @@ export function createQueryClient(): QueryClient {
   return new QueryClient({
     defaultOptions: {
       queries: {
+        // The service may be on this machine or a local network while the browser counts as offline.
+        networkMode: "always",
         staleTime: 5_000,
         refetchOnWindowFocus: true,
         retry: (count, error) => count < RETRIES && RETRIED.has(ConnectError.from(error).code),

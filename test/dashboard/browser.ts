@@ -46,6 +46,8 @@ export interface OpenOptions {
   readonly context?: BrowserContext;
 }
 
+/** Open browsers, whose pages are described when a test fails. */
+const browsers = new Set<Browser>();
 /** Contexts that the running test has opened. */
 const contextsOfTest = new Set<BrowserContext>();
 
@@ -58,7 +60,10 @@ export function describeInBrowser(title: string, define: (this: Suite) => void):
     describe(title, function () {
       beforeEach(() => contextsOfTest.clear());
       define.call(this);
-      afterEach(() => Promise.all([...contextsOfTest].map((context) => context.close())));
+      afterEach(async function () {
+        if (this.currentTest?.state === "failed") await describePages();
+        await Promise.all([...contextsOfTest].map((context) => context.close()));
+      });
     });
   } else
     describe.skip(
@@ -67,11 +72,21 @@ export function describeInBrowser(title: string, define: (this: Suite) => void):
     );
 }
 
+/** Prints the address and the text of every open page. */
+async function describePages(): Promise<void> {
+  const pages = [...browsers].flatMap((browser) => browser.contexts()).flatMap((context) => context.pages());
+  for (const page of pages) {
+    const seen = page.evaluate(() => `${document.visibilityState}, ${document.body.innerText.slice(0, 4_000)}`);
+    console.error(`open page ${page.url()}: ${await seen.catch(String)}`);
+  }
+}
+
 /** Builds the dashboard if it is not, starts the service and a browser. */
 export async function openDashboard(options: TestServiceOptions = {}): Promise<Dashboard> {
   execFileSync(process.execPath, [join(ROOT, "src/dashboard/build.ts")], { stdio: "inherit" });
   const service = await startService(options);
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: BROWSER_FLAGS });
+  browsers.add(browser);
   return {
     service,
     browser,
@@ -95,6 +110,7 @@ export async function openDashboard(options: TestServiceOptions = {}): Promise<D
       return page;
     },
     async close() {
+      browsers.delete(browser);
       await browser.close();
       await service.stop();
     },

@@ -22,13 +22,15 @@ export interface EscalationsNow {
 type OnCreated = (escalation: Escalation) => void;
 
 const MAX_RESOLVED = 50;
+/** Milliseconds within which changes are reported together: one frame. */
+const TOGETHER_MS = 16;
 const PAUSES = { firstMs: 250, maxMs: 10_000 };
 
 const createdAt = ({ createdAt: at }: Escalation): number => Number(at?.seconds ?? 0n) * 1_000 + (at?.nanos ?? 0) / 1e6;
 
 /**
- * Follows every escalation of the workspace on one stream and reconnects after interruptions. Changes within one frame are
- * reported together, so that a long backlog costs one render.
+ * Follows every escalation of the workspace on one stream and reconnects after interruptions. Changes close together
+ * are reported at once, so that a long backlog costs one render.
  */
 export class EscalationFeed {
   readonly #client: Client<typeof EscalationService>;
@@ -124,13 +126,12 @@ export class EscalationFeed {
   #tell(): void {
     if (this.#isStale) return;
     this.#isStale = true;
-    // A hidden page gets no animation frames, but its title still shows the count.
-    const schedule = document.hidden ? (run: () => void) => setTimeout(run, 50) : requestAnimationFrame;
-    schedule(() => {
+    // Not an animation frame: a hidden page gets none, but its title still shows the count.
+    setTimeout(() => {
       this.#isStale = false;
       const pending = [...this.#pending.values()].sort((a, b) => createdAt(a) - createdAt(b));
       this.#now = { isLive: this.#isLive, pending, resolved: this.#resolved };
       for (const listener of this.#listeners) listener();
-    });
+    }, TOGETHER_MS);
   }
 }
