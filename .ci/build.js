@@ -13,5 +13,6 @@ run("tsc -p src/tsconfig.build.json");
 run(`node src/dashboard/build.ts ${join(OUT, ".generated/dashboard")}`);
 cpSync("gen", join(OUT, "gen"), { recursive: true });
 for (const page of ["README.md", "CHANGELOG.md", ...globSync("src/**/*.md")]) cpSync(page, join(OUT, page));
+cpSync("src/cli/hook/hook.cjs", join(OUT, "src/cli/hook/hook.cjs"));
 run("node proto/export.ts");
 run("npm run --silent build:client");

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
 import { EXIT, runAgentctl } from "./run.ts";
 
 // Verifying hands Web Crypto millions of hashes that take shorter than waking a thread: with the usual four threads a log whose
@@ -24,6 +25,16 @@ try {
       const terminal = createInterface({ input: process.stdin, output: process.stderr });
       const answer = await terminal.question(`${question} [y/N] `).finally(() => terminal.close());
       return /^y(es)?$/i.test(answer.trim());
+    },
+    async secret(question) {
+      if (!process.stdin.isTTY) return undefined;
+      process.stderr.write(question);
+      // The terminal's own echo is off while readline reads from it; readline's goes nowhere.
+      const output = new Writable({ write: (_chunk, _encoding, done) => done() });
+      const terminal = createInterface({ input: process.stdin, output, terminal: true });
+      const answer = await terminal.question("").finally(() => terminal.close());
+      process.stderr.write("\n");
+      return answer;
     },
   });
 } catch (error) {

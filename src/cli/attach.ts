@@ -1,71 +1,38 @@
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { isJsonRecord, type JsonRecord } from "../verify/json.ts";
+import { readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "./command.ts";
+import { CLAUDE_CODE, CODEX, type CodingAgent, endpointOf } from "./hook/coding-agents.ts";
+import { commandLineFrom } from "./hook/command-line.ts";
+import {
+  type Connection,
+  connectionName,
+  findKey,
+  install,
+  installationFor,
+  USER_FOLDER,
+} from "./hook/installation.ts";
+import { MANAGED_HOOK, writeManaged } from "./hook/managed.ts";
+import { putHook } from "./hook/settings-file.ts";
+import { TRIAL_CALL, type Trial, tryHook } from "./hook/trial.ts";
+import { findNode } from "./hook/user-node.ts";
 import { addressFrom } from "./service.ts";
 
-/** Environment variable with the agent's key. The settings contain its name, not the key. */
-const KEY_VARIABLE = "ACP_AGENT_KEY";
-const EVENT = "PreToolUse";
 const DEFAULT_HOLD_SECONDS = 540;
 const MAX_HOLD_SECONDS = 3_540;
-/** Seconds for which the client waits longer than the service holds a call. */
+/** Seconds for which the client waits longer than the service holds a call; the hook gives up in half of them. */
 const MARGIN_SECONDS = 60;
-const OPTIONS = ["url", "agent", "settings", "hold"] as const;
-
-/** Address, agent and timeout of a hook. */
-interface HookTarget {
-  readonly url: string;
-  readonly agentId: string | undefined;
-  /** Timeout of the client, seconds. */
-  readonly timeout: number;
-}
-
-/** Settings file of a coding agent, and the hook in it. */
-interface CodingAgentSettings {
-  readonly path: string;
-  /** End of the hook's URL, by which an earlier hook is recognised. */
-  readonly endpoint: string;
-  hookFor(target: HookTarget): JsonRecord;
-}
-
-const CLAUDE_CODE: CodingAgentSettings = {
-  path: join(".claude", "settings.json"),
-  endpoint: "/v1/hooks/claude-code",
-  hookFor: ({ url, agentId, timeout }) => ({
-    type: "http",
-    url,
-    headers: { "X-API-Key": `$${KEY_VARIABLE}`, ...(agentId === undefined ? {} : { "X-Agent-Id": agentId }) },
-    allowedEnvVars: [KEY_VARIABLE],
-    timeout,
-    // Without it the client runs the tool when the hook cannot be reached.
-    onFailure: "block",
-  }),
-};
-
-const CODEX: CodingAgentSettings = {
-  path: join(".codex", "hooks.json"),
-  endpoint: "/v1/hooks/codex",
-  hookFor: ({ url, agentId, timeout }) => {
-    const agent = agentId === undefined ? "" : ` -H 'X-Agent-Id: ${agentId}'`;
-    const headers = `-H "X-API-Key: $${KEY_VARIABLE}"${agent} -H 'Content-Type: application/json'`;
-    const call = `curl -sS --fail --max-time ${timeout - MARGIN_SECONDS / 2} ${headers} --data-binary @- ${quoted(url)}`;
-    // Exit code 2 blocks the call; the client runs the tool after any other failure.
-    const blocked = "{ echo 'the control plane gave no answer' >&2; exit 2; }";
-    return { type: "command", command: `${call} || ${blocked}`, timeout };
-  },
-};
-
-/** Quotes a text for a POSIX shell. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}
+const OPTIONS = ["url", "agent", "settings", "hold", "managed", "root"] as const;
 
 const DETAILS = [
   "",
-  "Adds a hook to the settings of the project in this folder. It replaces the hook of an earlier run; other settings stay.",
-  `The settings name the environment variable ${KEY_VARIABLE}: set it to the agent's key before you start the client. Give`,
-  "`--agent` if the key is not bound to an agent. If the control plane does not answer, the client blocks the tool.",
+  "Adds a hook to the settings of the project in this folder, in place of the hook of an earlier run; other settings stay. Tries",
+  "one decision and says what it saw. Everything but an answer that is signed with the agent's key blocks the tool.",
+  "",
+  "The key comes from ACP_AGENT_KEY, or is asked for, and is kept with the address in a file of your home folder that only you",
+  "can read. Give `--agent` if the key is not bound to an agent.",
+  "",
+  "`--managed` writes the configuration of the whole machine instead, which neither a project nor a user can switch off. It must",
+  "belong to root. Each user runs the command once without `--managed`, with the same address and agent, to keep a key.",
 ];
 
 /** `agentctl attach claude-code` installs the hook for Claude Code. */
@@ -73,7 +40,7 @@ export const attachClaudeCode: Command = {
   name: "attach claude-code",
   arguments: "",
   summary: "have the control plane decide every tool call of Claude Code",
-  details: [...DETAILS, "Needs Claude Code 2.1.295 or later, which knows `onFailure`."],
+  details: [...DETAILS, "", "Needs Claude Code 2.1.295 or later, and Node.js 20 or later."],
   options: OPTIONS,
   run: (input) => attach(CLAUDE_CODE, input),
 };
@@ -83,80 +50,121 @@ export const attachCodex: Command = {
   name: "attach codex",
   arguments: "",
   summary: "have the control plane decide every tool call of Codex",
-  details: [...DETAILS, "The hook calls `curl`. Codex asks you to trust it the first time."],
+  details: [...DETAILS, "", "Needs Node.js 20 or later.", ...CODEX.gaps],
   options: OPTIONS,
   run: (input) => attach(CODEX, input),
 };
 
-async function attach(client: CodingAgentSettings, input: CommandInput): Promise<CommandReport> {
-  const hold = holdFrom(input.option("hold"));
+/** What both ways of attaching need. */
+interface Request {
+  readonly client: CodingAgent;
+  readonly input: CommandInput;
+  readonly connection: Connection;
+  readonly endpoint: string;
+  readonly holdSeconds: number;
+  readonly node: string;
+}
+
+async function attach(client: CodingAgent, input: CommandInput): Promise<CommandReport> {
+  const holdSeconds = holdFrom(input.option("hold"));
   const { origin, pathname } = addressFrom(input);
-  const url = `${origin}${pathname.replace(/\/$/, "")}${client.endpoint}?hold_seconds=${hold}`;
+  const url = `${origin}${pathname.replace(/\/$/, "")}`;
   const agentId = input.option("agent");
   if (agentId !== undefined && !/^agt_[a-z2-7]{26}$/.test(agentId)) {
     throw new CommandError(`--agent ${agentId}: not an agent's id, which begins with agt_`);
   }
-  const path = input.option("settings") ?? client.path;
-  const before = await settingsAt(path);
-  const hook = client.hookFor({ url, agentId, timeout: hold + MARGIN_SECONDS });
-  await writeSettings(path, withHook(before, hook, client.endpoint, path));
+  const node = await findNode(input.io.env.PATH);
+  const endpoint = `${url}${endpointOf(client)}`;
+  const request = { client, input, connection: { url, agentId }, endpoint, holdSeconds, node };
+  return input.has("managed") ? attachMachine(request) : attachProject(request);
+}
+
+async function attachProject({ client, input, connection, ...command }: Request): Promise<CommandReport> {
+  if (input.option("root") !== undefined) throw new CommandError("--root: only with --managed");
+  const { env } = input.io;
+  // npm runs its scripts in the folder of the package, and names the one that it was called from.
+  const folder = resolve(env.INIT_CWD || process.cwd());
+  const path = resolve(folder, input.option("settings") ?? client.settings);
+  const files = await installationFor(env, connection);
+  const key = await findKey(input.io, files.connection);
+  await install(files, connection, key, await authoritiesFrom(env.NODE_EXTRA_CA_CERTS));
+  const line = { ...command, ...files, client: client.name };
+  const timeout = command.holdSeconds + MARGIN_SECONDS;
+  const hook = { type: "command", command: commandLineFrom(line), timeout, ...client.hook };
+  await putHook(path, hook, endpointOf(client));
+  const trial = await tryHook(commandLineFrom({ ...line, holdSeconds: 0 }), folder);
   return {
     lines: [
-      `attached: ${path} asks ${url} before a tool runs`,
-      `  key        set ${KEY_VARIABLE} to the agent's key before you start the client`,
-      `  held       a call waits ${hold} s for a person`,
+      `attached: ${path} asks ${command.endpoint} before a tool runs`,
+      `  hook       ${files.hook}, run by ${command.node}`,
+      `  key        ${files.connection}, which only you can read`,
+      `  held       a call waits ${command.holdSeconds} s for a person`,
+      ...trialLines(trial),
+      "",
+      ...client.gaps,
+      `\`agentctl attach ${client.name} --managed\` writes a configuration that cannot be skipped so.`,
     ],
-    json: { settings: path, url, key_variable: KEY_VARIABLE, hold_seconds: hold },
+    json: {
+      settings: path,
+      url: command.endpoint,
+      hook: files.hook,
+      connection: files.connection,
+      node: command.node,
+      hold_seconds: command.holdSeconds,
+      trial: trialJson(trial),
+    },
+    isRefused: trial.kind === "failed",
   };
+}
+
+async function attachMachine({ client, input, connection, ...command }: Request): Promise<CommandReport> {
+  if (input.option("settings") !== undefined) throw new CommandError("--settings: not with --managed; use --root");
+  const root = resolve(input.option("root") ?? "/");
+  const inHome = join("~", USER_FOLDER, connectionName(connection));
+  const line = commandLineFrom({ ...command, client: client.name, hook: MANAGED_HOOK, connection: inHome });
+  const files = await writeManaged(client, { command: line, timeout: command.holdSeconds + MARGIN_SECONDS }, root);
+  const isPlaced = root === "/";
+  return {
+    lines: [
+      `${isPlaced ? "attached" : "written"}: ${files.settings} has every tool call of ${client.title} on the machine decided`,
+      `  hook       ${files.hook}, run by ${command.node}`,
+      `  owner      ${isPlaced && process.getuid?.() === 0 ? "root" : "not root yet: copy both files, owned by root"}; nobody else may be able to change them or Node.js`,
+      `  key        each user's own, in ${inHome}: \`agentctl attach ${client.name}\` with the same address and agent writes it;`,
+      "             the tools of a user without it are blocked",
+      "  others     hooks of users, projects and plugins do not run any more",
+    ],
+    json: {
+      settings: files.settings,
+      url: command.endpoint,
+      hook: files.hook,
+      connection: inHome,
+      node: command.node,
+      hold_seconds: command.holdSeconds,
+    },
+  };
+}
+
+/** Reads the certificates that `NODE_EXTRA_CA_CERTS` names, which the hook trusts too: it runs without the variable. */
+async function authoritiesFrom(path: string | undefined): Promise<string | undefined> {
+  if (path === undefined || path === "") return undefined;
+  return readFile(path, "utf8").catch((error: Error) => {
+    throw new CommandError(`NODE_EXTRA_CA_CERTS: \`${path}\` cannot be read: ${error.message}`);
+  });
+}
+
+function trialLines(trial: Trial): string[] {
+  if (trial.kind === "failed") return [`  tried      ${TRIAL_CALL}: FAILED, so every tool is blocked. ${trial.reason}`];
+  const { decision, agentId, decisionId, reason } = trial;
+  return [`  tried      ${TRIAL_CALL} as ${agentId}: ${decision} (${decisionId}), since ${reason}`];
+}
+
+function trialJson(trial: Trial): object {
+  if (trial.kind === "failed") return { failed: trial.reason };
+  const { decision, agentId: agent_id, decisionId: decision_id, reason } = trial;
+  return { decision, agent_id, decision_id, reason };
 }
 
 function holdFrom(text = String(DEFAULT_HOLD_SECONDS)): number {
   if (/^\d{1,4}$/.test(text) && Number(text) <= MAX_HOLD_SECONDS) return Number(text);
   throw new CommandError(`--hold ${text}: give a whole number of seconds from 0 to ${MAX_HOLD_SECONDS}`);
-}
-
-async function settingsAt(path: string): Promise<JsonRecord> {
-  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return "{}";
-    throw new CommandError(`\`${path}\` cannot be read: ${error.message}`);
-  });
-  const settings = parsed(text.trim() === "" ? "{}" : text);
-  if (isJsonRecord(settings)) return settings;
-  throw new CommandError(`\`${path}\` is not a JSON object; nothing was changed`);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Returns the settings with the hook, without those of earlier runs. Throws `CommandError` for hooks of another form. */
-function withHook(settings: JsonRecord, hook: JsonRecord, endpoint: string, path: string): JsonRecord {
-  const hooks = settings.hooks ?? {};
-  const groups = isJsonRecord(hooks) ? (hooks[EVENT] ?? []) : undefined;
-  if (!isJsonRecord(hooks) || !Array.isArray(groups)) {
-    throw new CommandError(`\`${path}\` has \`hooks\` that are not an object of lists; nothing was changed`);
-  }
-  const others = groups.flatMap((group) => {
-    if (!isJsonRecord(group) || !Array.isArray(group.hooks)) return [group];
-    const left = group.hooks.filter((each) => !JSON.stringify(each).includes(endpoint));
-    return left.length === 0 && group.hooks.length > 0 ? [] : [{ ...group, hooks: left }];
-  });
-  return { ...settings, hooks: { ...hooks, [EVENT]: [...others, { hooks: [hook] }] } };
-}
-
-/** Replaces the file atomically, so that a client never reads half of it. */
-async function writeSettings(path: string, settings: JsonRecord): Promise<void> {
-  const draft = `${path}.${process.pid}.new`;
-  try {
-    await mkdir(dirname(path), { recursive: true });
-    await writeFile(draft, `${JSON.stringify(settings, undefined, 2)}\n`);
-    await rename(draft, path);
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw new CommandError(`\`${path}\` cannot be written: ${(error as Error).message}`);
-  }
 }

@@ -9,6 +9,8 @@ export interface CommandIo {
   readonly isTerminal?: boolean;
   /** Asks a person a yes-or-no question; undefined without a terminal. */
   confirm(question: string): Promise<boolean | undefined>;
+  /** Asks a person for a text that the terminal does not show; undefined without a terminal. Default: nobody is asked. */
+  secret?(question: string): Promise<string | undefined>;
 }
 
 /** The arguments of a command, limited to the options that it lists. */
@@ -112,31 +114,11 @@ export const OPTIONS = {
     isRepeatable: true,
     help: "a header of every request, with its value from an environment variable; may be repeated",
   },
-  "remove-header": { value: "name", isRepeatable: true, help: "a header to send no longer; may be repeated" },
-  "pass-method": {
-    value: "method",
-    isRepeatable: true,
-    help: "a method that passes undecided, besides those of the gateway's table; may be repeated",
-  },
-  "pass-meta": {
-    value: "key",
-    isRepeatable: true,
-    help: "a key of `_meta` that is passed on, besides those of the specification; may be repeated",
-  },
-  drift: {
-    value: "age",
-    help: "maximum age of a listing: `each_call`, or seconds up to 86400; default each_call with --quarantine, else 5",
-  },
-  idle: { value: "seconds", help: "seconds without a call after which --command is ended, 1 to 86400; default 300" },
-  scrub: {
-    value: "kind",
-    isRepeatable: true,
-    help: "a kind of personal values to replace in what the server sends, such as `email`; may be repeated",
-  },
   settings: { value: "file", help: "the file to change; default: the settings of the project in this folder" },
   hold: { value: "seconds", help: "seconds that a call waits for a person, 0 to 3540; default 540" },
+  managed: { help: "write the configuration of the whole machine, which no user or project can switch off" },
+  root: { value: "folder", help: "write the files of --managed below this folder instead of `/`, to copy them from" },
   quarantine: { help: "hide new and changed tools until a person accepts them" },
-  open: { help: "put new and changed tools in force at once" },
   generate: { help: "generate missing tests" },
   junit: { value: "file", help: "write a JUnit XML report to this file" },
   json: { help: "print one line of JSON" },

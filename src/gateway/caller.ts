@@ -89,7 +89,8 @@ export class McpCallers {
   }
 }
 
-function keyOf({ headers }: IncomingMessage): string {
+/** Returns the key of a request: `X-API-Key`, else the bearer token. Throws KEY_MISSING. */
+export function keyOf({ headers }: IncomingMessage): string {
   const given = headers["x-api-key"];
   if (typeof given === "string" && given !== "") return given;
   const { authorization } = headers;

@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
@@ -12,11 +13,12 @@ import { requestIdFrom } from "../server/incoming-call.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
+import type { DecisionPath, SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
-import type { McpCaller, McpCallers } from "./caller.ts";
+import { keyOf, type McpCaller, type McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { McpEnds } from "./session-ends.ts";
-import { blockedText, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
+import { blockedText, decisionMeta, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
 
 /** Supported coding agents, by the last part of the path. */
 type CodingAgent = "claude-code" | "codex";
@@ -40,6 +42,7 @@ interface HookCall {
   readonly client: CodingAgent;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  readonly caller: McpCaller;
 }
 
 /** The part of a `PreToolUse` event that the decision needs. */
@@ -50,10 +53,17 @@ interface ToolEvent {
   readonly about: JsonObject;
 }
 
-/** Answer to a coding agent. */
+/** Answer to a coding agent. `none` leaves the call to the client's own rules and to the person at the terminal. */
 type Answer =
-  | { readonly decision: "allow"; readonly input: JsonObject; readonly isEdited: boolean }
-  | { readonly decision: "deny" | "ask"; readonly reason: string };
+  | { readonly kind: "none" }
+  | { readonly kind: "allow"; readonly editedInput: JsonObject | undefined }
+  | { readonly kind: "deny" | "ask"; readonly reason: string };
+
+/** An answer with the decision that it comes from; a fault has no decision. */
+interface Reply {
+  readonly answer: Answer;
+  readonly decided?: { readonly agentId: string; readonly sealed: SealedDecision };
+}
 
 /** Settings of one hook, from the query of its URL. */
 interface HookSettings {
@@ -69,14 +79,24 @@ const MAX_DEPTH = 64;
 const DEFAULT_HOLD_SECONDS = 50;
 const MAX_HOLD_SECONDS = 3_600;
 /** Members of an event that become metadata of the action. */
-const ABOUT = ["session_id", "cwd", "permission_mode"];
+const ABOUT = ["session_id", "cwd", "permission_mode", "agent_id", "agent_type"];
 /** Name of an MCP server's tool in these clients. */
 const MCP_TOOL = /^mcp__(.+?)__(.+)$/s;
+/** Random text of a hook that wants its answer signed. Its fixed length keeps nonce and body apart under the signature. */
+const NONCE_HEADER = "x-hook-nonce";
+const NONCE = /^[0-9a-f]{64}$/;
+const SIGNATURE_HEADER = "x-hook-signature";
+/** Paths of an `allow` that a rule or a person gave. Any other `allow` means that nothing objects. */
+const GIVEN_PATHS: readonly DecisionPath[] = ["policy", "approved"];
 
 /**
  * Serves `POST /v1/hooks/claude-code` and `/v1/hooks/codex`: the hooks that these coding agents call before they run a tool
- * (event `PreToolUse`). Every response is an answer of the hook's protocol with status 200. A fault becomes a denial with its
- * reason, because the clients by default run the tool after any other response.
+ * (event `PreToolUse`).
+ *
+ * A call with `X-Hook-Nonce` gets `{output, decision}` with `X-Hook-Signature`, the HMAC-SHA-256 of nonce and body under the key
+ * of the call; a key that is refused gets an error status and no signature. A call without it comes from an earlier form of the
+ * hook: every response is then the output alone with status 200, and a fault is a denial with its reason, because the clients by
+ * default run the tool after any other response.
  */
 export class CodingAgentHooks {
   readonly #options: CodingAgentHooksOptions;
@@ -102,30 +122,31 @@ export class CodingAgentHooks {
       sendError(response, methodNotAllowed(request.method ?? "", "POST"));
       return true;
     }
-    const answer = await this.#answer({ client, request, response }, searchParams).catch((error: unknown) =>
-      this.#denial(client, request, error),
-    );
-    if (response.destroyed) return true;
-    sendJson(
-      response,
-      200,
-      JSON.stringify(messageFrom(client, answer)),
-      request.complete ? {} : { connection: "close" },
-    );
+    const nonce = headerOf(request, NONCE_HEADER);
+    try {
+      const caller = await this.#identify(request, nonce);
+      const reply = await this.#held
+        .during(caller, (held) => this.#decide({ client, request, response, caller }, searchParams, held))
+        .catch((error: unknown) => this.#denial(client, request, error));
+      send(response, client, reply, nonce === undefined ? undefined : { key: keyOf(request), nonce });
+    } catch (error) {
+      const denial = this.#denial(client, request, error);
+      if (nonce === undefined) send(response, client, denial, undefined);
+      else sendError(response, error);
+    }
     return true;
   }
 
-  async #answer(call: HookCall, query: URLSearchParams): Promise<Answer> {
-    const caller = await this.#options.callers.identify(call.request, undefined);
-    return this.#held.during(caller, (held) => this.#answerAs(caller, call, query, held));
+  async #identify(request: IncomingMessage, nonce: string | undefined): Promise<McpCaller> {
+    if (nonce !== undefined && !NONCE.test(nonce)) throw invalidField("X-Hook-Nonce", "must be 64 hexadecimal digits");
+    return this.#options.callers.identify(request, undefined);
   }
 
-  async #answerAs(
-    caller: McpCaller,
-    { client, request, response }: HookCall,
+  async #decide(
+    { client, request, response, caller }: HookCall,
     query: URLSearchParams,
     held: Portion,
-  ): Promise<Answer> {
+  ): Promise<Reply> {
     const { ends, maxBodyBytes, publicUrl } = this.#options;
     const settings = settingsFrom(client, query);
     const body = await readJsonBody(request, maxBodyBytes, (bytes) => held.add(bytes));
@@ -140,13 +161,14 @@ export class CodingAgentHooks {
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
       const outcome = await this.#options.held.decide(actionOf(client, event, waiting));
-      return answerFrom(outcome, event, settings, publicUrl);
+      const decided = { agentId: caller.agentId, sealed: outcome.sealed };
+      return { answer: answerFrom(outcome, event, settings, publicUrl), decided };
     } finally {
       unwatch();
     }
   }
 
-  #denial(client: CodingAgent, request: IncomingMessage, error: unknown): Answer {
+  #denial(client: CodingAgent, request: IncomingMessage, error: unknown): Reply {
     const key = headerOf(request, "x-api-key");
     const requestId = requestIdFrom(headerOf(request, "x-request-id"));
     const fault = reportFault(this.#options.log, error, {
@@ -155,7 +177,8 @@ export class CodingAgentHooks {
       wire: "rest",
       key,
     });
-    return { decision: "deny", reason: `The control plane could not decide: ${fault.message}. The tool did not run.` };
+    const reason = `The control plane could not decide: ${fault.message}. The tool did not run.`;
+    return { answer: { kind: "deny", reason } };
   }
 }
 
@@ -221,25 +244,47 @@ function answerFrom(
   { whenPending }: HookSettings,
   publicUrl: string | undefined,
 ): Answer {
-  if (outcome.kind === "allowed") {
-    return { decision: "allow", input: outcome.arguments, isEdited: outcome.arguments !== input };
-  }
-  if (outcome.kind === "rejected") return { decision: "deny", reason: rejectedText(tool, outcome.escalation) };
   const { sealed } = outcome;
-  if (outcome.kind === "blocked") return { decision: "deny", reason: blockedText(tool, sealed) };
-  return { decision: whenPending, reason: pendingText(tool, sealed, escalationPage(publicUrl, sealed)) };
+  if (outcome.kind === "allowed") {
+    if (outcome.arguments !== input) return { kind: "allow", editedInput: outcome.arguments };
+    return GIVEN_PATHS.includes(sealed.path) ? { kind: "allow", editedInput: undefined } : { kind: "none" };
+  }
+  if (outcome.kind === "rejected") return { kind: "deny", reason: rejectedText(tool, outcome.escalation) };
+  if (outcome.kind === "blocked") return { kind: "deny", reason: blockedText(tool, sealed) };
+  return { kind: whenPending, reason: pendingText(tool, sealed, escalationPage(publicUrl, sealed)) };
+}
+
+/** Sends a reply: the output alone, or, to a hook that wants it signed, output and decision with the signature. */
+function send(
+  response: ServerResponse,
+  client: CodingAgent,
+  { answer, decided }: Reply,
+  signed: { readonly key: string; readonly nonce: string } | undefined,
+): void {
+  if (response.destroyed) return;
+  const output = outputFrom(client, answer);
+  const headers = response.req.complete ? {} : { connection: "close" };
+  if (signed === undefined) {
+    sendJson(response, 200, JSON.stringify(output), headers);
+    return;
+  }
+  const decision = decided && { agent_id: decided.agentId, ...decisionMeta(decided.sealed) };
+  const body = Buffer.from(JSON.stringify(decision === undefined ? { output } : { output, decision }));
+  const signature = createHmac("sha256", signed.key).update(signed.nonce).update(body).digest("hex");
+  sendJson(response, 200, body, { ...headers, [SIGNATURE_HEADER]: signature });
 }
 
 /**
  * Writes an answer in the client's form. Codex accepts `allow` only with edited input; an unedited call is allowed by an empty
- * answer.
+ * output.
  */
-function messageFrom(client: CodingAgent, answer: Answer): JsonObject {
-  if (answer.decision !== "allow") {
-    const { decision, reason } = answer;
-    return hookOutput({ permissionDecision: decision, permissionDecisionReason: reason });
+function outputFrom(client: CodingAgent, answer: Answer): JsonObject {
+  if (answer.kind === "none") return {};
+  if (answer.kind !== "allow") {
+    return hookOutput({ permissionDecision: answer.kind, permissionDecisionReason: answer.reason });
   }
-  if (answer.isEdited) return hookOutput({ permissionDecision: "allow", updatedInput: answer.input });
+  const { editedInput } = answer;
+  if (editedInput !== undefined) return hookOutput({ permissionDecision: "allow", updatedInput: editedInput });
   return client === "codex" ? {} : hookOutput({ permissionDecision: "allow" });
 }
 

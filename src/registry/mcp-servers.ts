@@ -8,8 +8,6 @@ import { type Database, stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { McpServerEntity, type McpServerRow, McpToolEntity } from "../store/entities.ts";
 import { checkedText } from "./checked-text.ts";
-import { driftFrom, driftSecondsOf, driftText } from "./mcp-drift.ts";
-import { checkedPassMeta, checkedPassMethods, checkedScrub, type McpPassing } from "./mcp-passing.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** Treatment of new and changed tools: in force at once, or only once a person has accepted them. */
@@ -19,7 +17,7 @@ export type McpServerMode = "open" | "quarantine";
 export type NamedSecrets = Readonly<Record<string, string>>;
 
 /** An MCP server behind the gateway, with its secrets. */
-export interface McpServer extends McpPassing {
+export interface McpServer {
   readonly workspaceId: string;
   readonly name: string;
   /** Streamable HTTP endpoint; null for a command. */
@@ -31,12 +29,6 @@ export interface McpServer extends McpPassing {
   /** Headers of every request, by their lower-case names. */
   readonly headers: NamedSecrets;
   readonly mode: McpServerMode;
-  /** Maximum age of the listing of definitions on which a call relies; 0 for a listing at each call. */
-  readonly driftSeconds: number;
-  /** The seconds that the registration names; null for the default of the mode. */
-  readonly ownDriftSeconds: number | null;
-  /** Seconds without a call and without an open stream after which a command is ended. */
-  readonly idleSeconds: number;
   /** Increases with every change. */
   readonly revision: number;
   readonly createdAtMs: number;
@@ -52,13 +44,6 @@ export interface McpServerDraft {
   readonly env: readonly NamedSecret[];
   readonly headers: readonly NamedSecret[];
   readonly mode: McpServerMode;
-  readonly passMethods: readonly string[];
-  readonly passMeta: readonly string[];
-  /** `each_call`, or seconds; undefined or empty for the default of the mode. */
-  readonly drift: string | undefined;
-  /** Default: 300. */
-  readonly idleSeconds: number | undefined;
-  readonly scrub: readonly string[];
 }
 
 /** A value with its name. */
@@ -73,12 +58,6 @@ export interface McpServerUpdate {
   /** New values; an empty one removes its header. */
   readonly headers: readonly NamedSecret[];
   readonly mode: McpServerMode | undefined;
-  readonly passMethods: readonly string[] | undefined;
-  readonly passMeta: readonly string[] | undefined;
-  /** `each_call`, or seconds; empty for the default of the mode. */
-  readonly drift: string | undefined;
-  readonly idleSeconds: number | undefined;
-  readonly scrub: readonly string[] | undefined;
 }
 
 /** Parts of `McpServers`. */
@@ -86,8 +65,6 @@ export interface McpServersOptions {
   readonly database: Pick<Database, "orm">;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly encryptor: Encryptor;
-  /** Kinds of personal values that `scrub` may name. */
-  readonly scrubKinds: readonly string[];
 }
 
 const MAX_SERVERS = 500;
@@ -96,7 +73,6 @@ const CACHED_WORKSPACES = 1_000;
 /** Characters of the cached servers. */
 const CACHED_CHARACTERS = 33_554_432;
 const CACHE_MS = 600_000;
-const IDLE_SECONDS = 300;
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -125,7 +101,6 @@ export class McpServers {
   readonly #orm: Database["orm"];
   readonly #logs: McpServersOptions["logs"];
   readonly #encryptor: Encryptor;
-  readonly #scrubKinds: readonly string[];
   readonly #cache = new LRUCache<string, Cached>({
     max: CACHED_WORKSPACES,
     maxSize: CACHED_CHARACTERS,
@@ -135,11 +110,10 @@ export class McpServers {
     dispose: ({ unsubscribe }) => unsubscribe(),
   });
 
-  constructor({ database, logs, encryptor, scrubKinds }: McpServersOptions) {
+  constructor({ database, logs, encryptor }: McpServersOptions) {
     this.#orm = database.orm;
     this.#logs = logs;
     this.#encryptor = encryptor;
-    this.#scrubKinds = scrubKinds;
   }
 
   /** Clears the cache, so that logs can be closed. */
@@ -175,7 +149,7 @@ export class McpServers {
 
   /** Registers a server. Rejects with INVALID_FIELD and MCP_SERVER_EXISTS. The URL MUST have been checked. */
   async create(workspaceId: string, by: string, draft: McpServerDraft): Promise<McpServer> {
-    const checked = checkedDraft(draft, this.#scrubKinds);
+    const checked = checkedDraft(draft);
     const log = await this.#logs.of(workspaceId);
     return log.change(by, async (scope) => {
       const { transaction, nowMs, seal } = scope;
@@ -202,10 +176,11 @@ export class McpServers {
       const { transaction, nowMs, seal } = scope;
       const before = this.#serverFrom(await getRow(scope, name));
       if (update.url !== undefined && before.url === null) throw invalidField("url", "is for a server that has a URL");
+      const headers = headersAfter(before, update.headers);
       const changed = {
-        ...limitsAfter(before, update, this.#scrubKinds),
         url: update.url ?? before.url,
-        headers: headersAfter(before, update.headers),
+        headers,
+        mode: update.mode ?? before.mode,
         revision: before.revision + 1,
         updatedAtMs: nowMs,
       };
@@ -250,8 +225,6 @@ export class McpServers {
 
   #serverFrom(row: McpServerRow): McpServer {
     const { workspaceId, name, url = null, command = null, args, quarantine, revision, createdAtMs, updatedAtMs } = row;
-    const { passMethods, passMeta, driftSeconds: ownDriftSeconds = null, idleSeconds, scrub } = row;
-    const mode = quarantine ? "quarantine" : "open";
     const open = (column: string, sealed: Uint8Array): NamedSecrets =>
       JSON.parse(this.#encryptor.decrypt(workspaceId, `mcp_server.${column} ${name}`, sealed));
     return {
@@ -265,17 +238,11 @@ export class McpServers {
       updatedAtMs,
       env: open("sealed_env", row.sealedEnv),
       headers: open("sealed_headers", row.sealedHeaders),
-      mode,
-      passMethods,
-      passMeta,
-      ownDriftSeconds,
-      driftSeconds: driftSecondsOf(ownDriftSeconds, mode),
-      idleSeconds,
-      scrub,
+      mode: quarantine ? "quarantine" : "open",
     };
   }
 
-  #rowFrom({ env, headers, mode, ownDriftSeconds, ...rest }: McpServer): McpServerRow {
+  #rowFrom({ env, headers, mode, ...rest }: McpServer): McpServerRow {
     const seal = (column: string, values: NamedSecrets): Buffer =>
       this.#encryptor.encrypt(rest.workspaceId, `mcp_server.${column} ${rest.name}`, JSON.stringify(values));
     return {
@@ -286,10 +253,6 @@ export class McpServers {
       headerNames: Object.keys(headers).sort(),
       sealedHeaders: seal("sealed_headers", headers),
       quarantine: mode === "quarantine",
-      passMethods: [...rest.passMethods],
-      passMeta: [...rest.passMeta],
-      driftSeconds: ownDriftSeconds,
-      scrub: [...rest.scrub],
     } as McpServerRow;
   }
 }
@@ -301,31 +264,23 @@ async function getRow({ transaction, state }: ChangeScope, name: string): Promis
   return row;
 }
 
-function sealedFrom(row: McpServerRow): SealedMcpServer {
-  const { name, url = null, command = null, args, envNames, headerNames, quarantine } = row;
-  const mode = quarantine ? "quarantine" : "open";
+function sealedFrom({ name, url, command, args, envNames, headerNames, quarantine }: McpServerRow): SealedMcpServer {
   return {
     name,
-    url,
-    command,
+    url: url ?? null,
+    command: command ?? null,
     args,
     env_names: envNames,
     header_names: headerNames,
-    mode,
-    pass_methods: row.passMethods,
-    pass_meta: row.passMeta,
-    drift: driftText(driftSecondsOf(row.driftSeconds ?? null, mode)),
-    idle_seconds: command === null ? null : row.idleSeconds,
-    scrub: row.scrub,
+    mode: quarantine ? "quarantine" : "open",
   };
 }
 
 /** Checks the fields that need no state. Throws INVALID_FIELD. */
 function checkedDraft(
   draft: McpServerDraft,
-  scrubKinds: readonly string[],
 ): Omit<McpServer, "workspaceId" | "revision" | "createdAtMs" | "updatedAtMs"> {
-  const { name, url, command, args, mode, idleSeconds } = draft;
+  const { name, url, command, args, mode } = draft;
   if ((url === undefined) === (command === undefined)) {
     throw invalidField("url", "or `command` must be given, and not both: a server is reached by one of them");
   }
@@ -335,42 +290,9 @@ function checkedDraft(
   } else if (args.length > 0) throw invalidField("args", "go with a `command` only");
   if (command === undefined && draft.env.length > 0) throw invalidField("env", "goes with a `command` only");
   if (url === undefined && draft.headers.length > 0) throw invalidField("headers", "go with a `url` only");
-  if (command === undefined && idleSeconds !== undefined)
-    throw invalidField("idle_seconds", "goes with a `command` only");
-  const ownDriftSeconds = driftFrom(draft.drift ?? "");
-  return {
-    name,
-    url: url ?? null,
-    command: command ?? null,
-    args,
-    env: secretsFrom("env", draft.env, checkedVariable),
-    headers: secretsFrom("headers", draft.headers, checkedHeader),
-    mode,
-    passMethods: checkedPassMethods(draft.passMethods),
-    passMeta: checkedPassMeta(draft.passMeta),
-    ownDriftSeconds,
-    driftSeconds: driftSecondsOf(ownDriftSeconds, mode),
-    idleSeconds: idleSeconds ?? IDLE_SECONDS,
-    scrub: checkedScrub(draft.scrub, scrubKinds),
-  };
-}
-
-/** Returns mode, times and lists after an update. Throws INVALID_FIELD. */
-function limitsAfter(before: McpServer, update: McpServerUpdate, scrubKinds: readonly string[]) {
-  const { passMethods, passMeta, drift, idleSeconds, scrub } = update;
-  if (idleSeconds !== undefined && before.command === null)
-    throw invalidField("idle_seconds", "goes with a `command` only");
-  const mode = update.mode ?? before.mode;
-  const ownDriftSeconds = drift === undefined ? before.ownDriftSeconds : driftFrom(drift);
-  return {
-    mode,
-    passMethods: passMethods === undefined ? before.passMethods : checkedPassMethods(passMethods),
-    passMeta: passMeta === undefined ? before.passMeta : checkedPassMeta(passMeta),
-    ownDriftSeconds,
-    driftSeconds: driftSecondsOf(ownDriftSeconds, mode),
-    idleSeconds: idleSeconds ?? before.idleSeconds,
-    scrub: scrub === undefined ? before.scrub : checkedScrub(scrub, scrubKinds),
-  };
+  const env = secretsFrom("env", draft.env, checkedVariable);
+  const headers = secretsFrom("headers", draft.headers, checkedHeader);
+  return { name, url: url ?? null, command: command ?? null, args, env, headers, mode };
 }
 
 function secretsFrom(

@@ -84,7 +84,8 @@ export class ReadersShell {
     this.#failed = join(folder.path, `failed-${randomUUID()}`);
     this.#answers = join(folder.path, `answers-${randomUUID()}`);
     const kept = Object.entries(process.env).filter(([name]) => !/^(ACP_|AGENTCTL_|REDIS_URL)/.test(name));
-    const env = { ...Object.fromEntries(kept), DATABASE_URL: folder.databaseUrl };
+    // A home of their own, in which `agentctl attach` keeps a key.
+    const env = { ...Object.fromEntries(kept), DATABASE_URL: folder.databaseUrl, HOME: folder.path };
     // A process group of its own, so that a command that hangs ends with the shell.
     this.#shell = spawn("bash", ["-Euo", "pipefail"], { cwd: folder.path, env, stdio: "pipe", detached: true });
     this.#ended = once(this.#shell, "exit");

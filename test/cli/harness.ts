@@ -12,12 +12,13 @@ export interface Run {
   json(): Record<string, unknown>;
 }
 
-/** Runs `agentctl` in this process. `answer` is what a person at the terminal says; without it there is none to ask. `isTerminal`: a person reads standard error. */
+/** Runs `agentctl` in this process. `answer` is what a person at the terminal says; without it there is none to ask. `secret` is what they type unseen. `isTerminal`: a person reads standard error. */
 export async function agentctl(
   argv: readonly string[],
   env: Readonly<Record<string, string>> = {},
   answer?: boolean | (() => Promise<boolean>),
   isTerminal = false,
+  secret?: () => Promise<string>,
 ): Promise<Run> {
   let stdout = "";
   let stderr = "";
@@ -33,6 +34,10 @@ export async function agentctl(
     async confirm(question) {
       stderr += question;
       return typeof answer === "function" ? answer() : answer;
+    },
+    async secret(question) {
+      stderr += question;
+      return secret?.();
     },
   });
   return { code, stdout, stderr, json: () => JSON.parse(stdout) as Record<string, unknown> };

@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import { expect } from "chai";
 import { startService, type TestService } from "../support/service.ts";
 import { until } from "./until.ts";
@@ -17,7 +18,20 @@ const RULES = [
     decision: "block",
     conditions: { operator: "AND", rules: [{ field: "command", operator: "contains", value: "rm -rf" }] },
   },
+  { type: "action", decision: "allow", conditions: { match_action_types: ["claude-code.glob", "codex.glob"] } },
+  {
+    type: "metadata",
+    decision: "block",
+    conditions: {
+      operator: "OR",
+      rules: [
+        { field: "agent_type", operator: "==", value: "reviewer" },
+        { field: "agent_id", operator: "==", value: "sub-7" },
+      ],
+    },
+  },
 ];
+const NONCE = "0123456789abcdef".repeat(4);
 
 describe("the hooks of coding agents", () => {
   let service: TestService;
@@ -94,16 +108,76 @@ describe("the hooks of coding agents", () => {
   const resolve = (escalationId: string, body: object) =>
     service.rest(`POST /v1/enforce/escalations/${escalationId}/resolve`, body);
 
-  it("allow a tool in the form of each client, and seal the decision.", async () => {
+  it("say nothing where no rule covers a call, so that the person's own prompt holds, and seal the decision.", async () => {
+    for (const client of ["claude-code", "codex"] as const) {
+      const { agentId, ask } = await open(client);
+      const response = await ask(event("Read", { file_path: "/a" }));
+      expect([response.status, await response.text()]).to.deep.equal([200, "{}"]);
+      expect(await service.decisionIdsOf(agentId)).to.have.length(1);
+    }
+  });
+
+  it("allow a tool that a rule allows, in the form of each client.", async () => {
     const claude = await open();
-    expect(await claude.output(event("Read", { file_path: "/a" }))).to.deep.equal({
+    expect(await claude.output(event("Glob"))).to.deep.equal({
       hookEventName: "PreToolUse",
       permissionDecision: "allow",
     });
-    expect(await service.decisionIdsOf(claude.agentId)).to.have.length(1);
     // Codex refuses the word `allow` and goes on after an empty object.
-    const codex = await (await open("codex")).ask(event("Bash", { command: "ls" }));
-    expect([codex.status, await codex.text()]).to.deep.equal([200, "{}"]);
+    expect(await (await (await open("codex")).ask(event("Glob"))).text()).to.equal("{}");
+  });
+
+  it("let rules read which subagent calls a tool.", async () => {
+    for (const client of ["claude-code", "codex"] as const) {
+      const { output } = await open(client);
+      const denied = await output(event("Read", {}, { agent_id: "sub-1", agent_type: "reviewer" }));
+      expect(denied?.permissionDecision).to.equal("deny");
+      expect((await output(event("Read", {}, { agent_id: "sub-7" })))?.permissionDecision).to.equal("deny");
+      expect(await output(event("Read", {}, { agent_id: "sub-1", agent_type: "writer" }))).to.equal(undefined);
+    }
+  });
+
+  const signatureOf = (key: string, nonce: string, body: string) =>
+    createHmac("sha256", key).update(nonce).update(body).digest("hex");
+
+  it("sign an answer with the key of the call, over nonce and body, with the decision beside the output.", async () => {
+    for (const headers of [{}, { "x-api-key": "", authorization: `Bearer ${service.adminKey}` }]) {
+      const { agentId, ask } = await open();
+      const response = await ask(event("Glob"), "", { "x-hook-nonce": NONCE, ...headers });
+      const body = await response.text();
+      expect(response.headers.get("x-hook-signature")).to.equal(signatureOf(service.adminKey, NONCE, body));
+      const { output, decision } = JSON.parse(body);
+      expect(output.hookSpecificOutput.permissionDecision).to.equal("allow");
+      expect(decision).to.deep.include({ agent_id: agentId, decision: "allow", decision_path: "policy" });
+      expect([decision.decision_id]).to.deep.equal(await service.decisionIdsOf(agentId));
+    }
+  });
+
+  it("sign a fault of a caller that they know.", async () => {
+    const { ask } = await open();
+    const response = await ask("{", "", { "x-hook-nonce": NONCE });
+    const body = await response.text();
+    expect(response.headers.get("x-hook-signature")).to.equal(signatureOf(service.adminKey, NONCE, body));
+    expect(JSON.parse(body)).to.have.nested.property("output.hookSpecificOutput.permissionDecision", "deny");
+    expect(JSON.parse(body)).not.to.have.property("decision");
+  });
+
+  it("sign nothing with a key that they do not know, nor over a nonce of another form.", async () => {
+    const { ask, agentId } = await open();
+    const cases: readonly [Record<string, string>, (status: number) => boolean][] = [
+      [{ "x-hook-nonce": NONCE, "x-api-key": "acp_wrong" }, (status) => status === 401 || status === 403],
+      [{ "x-hook-nonce": NONCE, "x-api-key": "" }, (status) => status === 401 || status === 403],
+      [{ "x-hook-nonce": NONCE.slice(1) }, (status) => status === 400],
+      [{ "x-hook-nonce": `${NONCE}0` }, (status) => status === 400],
+      [{ "x-hook-nonce": NONCE.toUpperCase() }, (status) => status === 400],
+      [{ "x-hook-nonce": "" }, (status) => status === 400],
+    ];
+    for (const [headers, isExpected] of cases) {
+      const response = await ask(event("Glob"), "", headers);
+      expect(response.status, JSON.stringify(headers)).to.satisfy(isExpected);
+      expect(response.headers.get("x-hook-signature")).to.equal(null);
+    }
+    expect(await service.decisionIdsOf(agentId)).to.have.length(0);
   });
 
   it("deny with reasons for the model.", async () => {
@@ -116,7 +190,7 @@ describe("the hooks of coding agents", () => {
 
   it("let rules read the input of a tool.", async () => {
     const { output } = await open();
-    expect((await output(event("Bash", { command: "ls" })))?.permissionDecision).to.equal("allow");
+    expect(await output(event("Bash", { command: "ls" }))).to.equal(undefined);
     expect((await output(event("Bash", { command: "sudo rm -rf /" })))?.permissionDecision).to.equal("deny");
   });
 

@@ -38,7 +38,7 @@ export const PAGE_TAGS: readonly { readonly name: string; readonly description: 
   {
     name: "CodingAgentHooks",
     description:
-      "Hooks that coding agents call before they run a tool. Every response is a decision with status 200, also after a fault.",
+      "Hooks that coding agents call before they run a tool. With `X-Hook-Nonce` the answer is signed with the caller's key; without it every response is the output for the client with status 200, also after a fault.",
   },
   { name: "Service", description: "Health, metrics, keys and descriptions of the service itself." },
 ];
@@ -124,6 +124,13 @@ const QUERY = [
   },
 ];
 
+const NONCE = parameter(
+  "X-Hook-Nonce",
+  "header",
+  "64 hexadecimal digits, new for each call. The response then has `X-Hook-Signature`: the HMAC-SHA-256, in hexadecimal digits, of these digits and the body under the key of the call.",
+  "4f2d".repeat(16),
+);
+
 /** The hook of a coding agent. */
 function hookOperation(client: string, operation: string, name: string): PageOperation {
   const event = { hook_event_name: "PreToolUse", tool_name: "Bash", tool_input: { command: "ls" } };
@@ -134,10 +141,10 @@ function hookOperation(client: string, operation: string, name: string): PageOpe
     operationId: `CodingAgentHooks_${operation}`,
     tag: "CodingAgentHooks",
     summary: `Decides a tool call of ${name}`,
-    description: `Takes the event \`PreToolUse\` as ${name} sends it, and returns what to do.`,
-    parameters: [AGENT, ...QUERY],
+    description: `Takes the event \`PreToolUse\` as ${name} sends it. Returns, with a nonce, \`output\` for the client and the \`decision\`; without one, the output alone.`,
+    parameters: [AGENT, NONCE, ...QUERY],
     body: { schema: OPEN_OBJECT, example: event },
-    content: { [JSON_TYPE]: { hookSpecificOutput: output } },
+    content: { [JSON_TYPE]: { output: { hookSpecificOutput: output }, decision: { decision: "block" } } },
   };
 }
 

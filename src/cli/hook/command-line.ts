@@ -1,0 +1,49 @@
+/** Word by which the settings show whose hook it is. */
+const MARK = "agent-control-plane";
+/** Variable that hooks of the earlier form sent as the key. */
+const EARLIER_MARK = "ACP_AGENT_KEY";
+
+/**
+ * Script around the hook. It starts the hook with an empty environment, so that no variable of a project changes how Node.js runs,
+ * and turns every failure into exit code 2 with a text, because other failures let the tool run. If the hook could not run, it
+ * reads the rest of the event: Codex runs the tool if it cannot write the whole event.
+ */
+const SCRIPT = [
+  '/usr/bin/env -i "$@"',
+  "code=$?",
+  '[ "$code" = 0 ] && exit 0',
+  '[ "$code" = 2 ] || { command -p cat > /dev/null; echo "Agent Control Plane: the hook did not run (exit code $code); run agentctl attach again." >&2; }',
+  'echo "The tool did not run." >&2',
+  "exit 2",
+].join("; ");
+
+/** What the command line of a hook runs. */
+export interface HookCommand {
+  /** Absolute path of Node.js. */
+  readonly node: string;
+  /** Absolute path of the hook. */
+  readonly hook: string;
+  readonly client: string;
+  /** Address of the control plane's endpoint for the client. */
+  readonly endpoint: string;
+  readonly holdSeconds: number;
+  /** Path of the connection file, absolute or from the user's home (`~/…`). */
+  readonly connection: string;
+}
+
+/** Builds the command line of a hook. It contains no key, and reads the same in every shell with single quotes. */
+export function commandLineFrom({ node, hook, client, endpoint, holdSeconds, connection }: HookCommand): string {
+  const words = [SCRIPT, MARK, node, hook, client, endpoint, String(holdSeconds), connection];
+  return ["/bin/sh -c", ...words.map(quoted)].join(" ");
+}
+
+/** Tests whether a hook of a client's settings is one that `agentctl attach` wrote, in this form or an earlier one. */
+export function isOwnHook(hook: unknown, endpoint: string): boolean {
+  const text = JSON.stringify(hook) ?? "";
+  return text.includes(endpoint) && (text.includes(MARK) || text.includes(EARLIER_MARK));
+}
+
+/** Quotes a word for a POSIX shell. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,231 @@
+/*
+ * The hook of coding agents, as `agentctl attach` installs it: it sends a tool call to the control plane before the tool runs, and
+ * accepts only an answer that is signed with the agent's key. Everything else blocks the call. It is one file without packages,
+ * for any Node.js from 20 on.
+ *
+ *   node hook.cjs CLIENT ENDPOINT HOLD_SECONDS CONNECTION_FILE [report]
+ *
+ * CONNECTION_FILE holds `url`, `key` and optionally `agent` and `ca`. A path that begins with `~/` lies in the home directory that
+ * the system has for this user, whatever HOME says. With `report` it prints the whole answer, for `agentctl attach`.
+ */
+const { createHmac, randomBytes, timingSafeEqual } = require("node:crypto");
+const { closeSync, constants, fstatSync, openSync, readFileSync } = require("node:fs");
+
+const MAX_EVENT_BYTES = 16 * 1024 * 1024;
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_CONNECTION_BYTES = 1024 * 1024;
+/** Seconds beyond the hold after which the call is blocked. The client waits longer, since it runs the tool when its time is up. */
+const GRACE_SECONDS = 30;
+const SIGNATURE = /^[0-9a-f]{64}$/;
+const KEY = /^[\x21-\x7e]{1,4096}$/;
+
+/** True once the reply is written: the first one holds. */
+let isEnded = false;
+
+/** Error whose message is shown to the person and to the model. */
+class Blocked extends Error {}
+
+/** @param {unknown} value @returns {value is Record<string, unknown>} */
+const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/**
+ * Ends the process after writing a text. Exit code 2 with a text on standard error blocks a call in both clients.
+ * @param {NodeJS.WriteStream} stream @param {string} text @param {0 | 2} code
+ */
+function end(stream, text, code) {
+  if (isEnded) return;
+  isEnded = true;
+  stream.once("error", () => process.exit(2));
+  stream.write(text, () => process.exit(code));
+}
+
+/** @param {unknown} error */
+function block(error) {
+  const why = error instanceof Blocked ? error.message : `the hook failed (${codeOf(error)})`;
+  end(process.stderr, `Agent Control Plane: ${why}.\n`, 2);
+}
+
+/** Names an error by its code: a message of the system may contain an address or a path. @param {unknown} error */
+function codeOf(error) {
+  const { code, name } = /** @type {{ code?: unknown, name?: unknown }} */ (error ?? {});
+  return String(code ?? name ?? "unknown");
+}
+
+/**
+ * Reads the event to its end even if it is too large: a client may run the tool if it cannot write the whole event.
+ * @returns {Promise<Buffer>}
+ */
+async function readEvent() {
+  const chunks = [];
+  let size = 0;
+  for await (const chunk of process.stdin) {
+    size += chunk.length;
+    if (size <= MAX_EVENT_BYTES) chunks.push(chunk);
+  }
+  if (size > MAX_EVENT_BYTES) throw new Blocked(`the call is larger than ${MAX_EVENT_BYTES} bytes`);
+  return Buffer.concat(chunks);
+}
+
+/** @param {string} file */
+function pathOf(file) {
+  if (!file.startsWith("~/")) return file;
+  const { userInfo } = require("node:os");
+  return `${userInfo().homedir}${file.slice(1)}`;
+}
+
+/**
+ * Reads the connection file, which only its owner may be able to read and which must be for this endpoint: a project's settings
+ * can name another endpoint, but not send the key there.
+ * @param {string} path @param {string} endpoint @param {string} client
+ */
+function readConnection(path, endpoint, client) {
+  const again = "run `agentctl attach` again";
+  let text = "";
+  let descriptor;
+  try {
+    descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const status = fstatSync(descriptor);
+    if (!status.isFile() || status.size > MAX_CONNECTION_BYTES)
+      throw new Blocked(`\`${path}\` is not a connection file`);
+    if (status.uid !== process.getuid?.()) throw new Blocked(`\`${path}\` belongs to another user; ${again}`);
+    if ((status.mode & 0o077) !== 0)
+      throw new Blocked(`other users can read \`${path}\`; replace the key and ${again}`);
+    text = readFileSync(descriptor, "utf8");
+  } catch (error) {
+    throw error instanceof Blocked ? error : new Blocked(`\`${path}\` cannot be read (${codeOf(error)}); ${again}`);
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+  const { url, key, agent, ca } = recordFrom(text, `\`${path}\` is damaged; ${again}`);
+  if (typeof url !== "string" || `${url}/v1/hooks/${client}` !== endpoint) {
+    throw new Blocked(`the key in \`${path}\` is for another control plane than the settings name; ${again}`);
+  }
+  if (typeof key !== "string" || !KEY.test(key)) throw new Blocked(`\`${path}\` has no usable key; ${again}`);
+  return { key, agent: typeof agent === "string" ? agent : undefined, ca: typeof ca === "string" ? ca : undefined };
+}
+
+/** @param {string} text @param {string} otherwise */
+function recordFrom(text, otherwise) {
+  try {
+    const value = JSON.parse(text);
+    if (isRecord(value)) return value;
+  } catch {}
+  throw new Blocked(otherwise);
+}
+
+/**
+ * Posts the event and resolves with the body of the answer, once its signature is verified. Follows no redirect and uses no proxy.
+ * @param {URL} url @param {ReturnType<typeof readConnection>} connection @param {Buffer} event
+ * @returns {Promise<string>}
+ */
+function ask(url, { key, agent, ca }, event) {
+  const isSecure = url.protocol === "https:";
+  const { Agent, request } = isSecure ? require("node:https") : require("node:http");
+  const nonce = randomBytes(32).toString("hex");
+  const options = {
+    method: "POST",
+    // An agent of its own: the global one may use a proxy.
+    agent: new Agent(),
+    headers: {
+      "content-type": "application/json",
+      "content-length": event.length,
+      "x-api-key": key,
+      "x-hook-nonce": nonce,
+      ...(agent === undefined ? {} : { "x-agent-id": agent }),
+    },
+    ...(isSecure ? { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca: trusted(ca) }) } : {}),
+  };
+  return new Promise((resolve, reject) => {
+    const call = request(url, options, (/** @type {import("node:http").IncomingMessage} */ response) => {
+      readAnswer(response, key, nonce).then(resolve, reject);
+    });
+    call.on("error", (/** @type {unknown} */ error) => {
+      reject(new Blocked(`the control plane at ${url.origin} gave no answer (${codeOf(error)})`));
+    });
+    call.end(event);
+  });
+}
+
+/** Certificates of the authorities that Node.js trusts, and those of the connection file. @param {string} ca */
+const trusted = (ca) => [...require("node:tls").rootCertificates, ca];
+
+/** @param {import("node:http").IncomingMessage} response @param {string} key @param {string} nonce */
+async function readAnswer(response, key, nonce) {
+  const { statusCode = 0, headers } = response;
+  if (statusCode >= 300 && statusCode < 400)
+    throw new Blocked("the answer is a redirect, which the hook does not follow");
+  if (statusCode === 401 || statusCode === 403) {
+    throw new Blocked(`the control plane refuses the key (status ${statusCode}); run \`agentctl attach\` with another`);
+  }
+  if (statusCode !== 200) throw new Blocked(`the answer has status ${statusCode}`);
+  const chunks = [];
+  let size = 0;
+  try {
+    for await (const chunk of response) {
+      size += chunk.length;
+      if (size > MAX_ANSWER_BYTES) throw new Blocked(`the answer is larger than ${MAX_ANSWER_BYTES} bytes`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw error instanceof Blocked ? error : new Blocked(`the answer broke off (${codeOf(error)})`);
+  }
+  if (!response.complete) throw new Blocked("the answer broke off");
+  const body = Buffer.concat(chunks);
+  const given = headers["x-hook-signature"];
+  const expected = createHmac("sha256", key).update(nonce).update(body).digest();
+  if (typeof given !== "string" || !SIGNATURE.test(given) || !timingSafeEqual(Buffer.from(given, "hex"), expected)) {
+    throw new Blocked("the answer is not signed with the agent's key, so another program gave it");
+  }
+  return body.toString("utf8");
+}
+
+/**
+ * Returns what to print for the client, and the exit code. Throws `Blocked` for an answer of another form, with which the client
+ * would run the tool.
+ * @param {string} client @param {Record<string, unknown>} output
+ * @returns {{ readonly text: string, readonly code: 0 | 2 }}
+ */
+function replyOf(client, output) {
+  const [name, ...others] = Object.keys(output);
+  if (name === undefined) return { text: "", code: 0 };
+  const specific = output.hookSpecificOutput;
+  if (others.length > 0 || !isRecord(specific) || specific.hookEventName !== "PreToolUse") throw unknownForm();
+  const { permissionDecision: decision, permissionDecisionReason: reason, updatedInput } = specific;
+  const hasReason = typeof reason === "string" && reason.trim() !== "";
+  const text = JSON.stringify(output);
+  if (decision === "allow" && (updatedInput === undefined ? client === "claude-code" : isRecord(updatedInput))) {
+    // Codex cannot read half of a character pair, and would run the tool with the input that the person replaced.
+    if (client === "codex" && /\\ud[89a-f]/i.test(text)) throw unknownForm();
+    return { text, code: 0 };
+  }
+  if (decision === "deny" && hasReason)
+    return client === "codex" ? { text: `${reason}\n`, code: 2 } : { text, code: 0 };
+  if (decision === "ask" && hasReason && client === "claude-code") return { text, code: 0 };
+  throw unknownForm();
+}
+
+const unknownForm = () => new Blocked("the answer has a form that the hook does not know; run `agentctl attach` again");
+
+async function main() {
+  const [client = "", endpoint = "", hold = "", file = "", mode = ""] = process.argv.slice(2);
+  const isHold = /^\d{1,4}$/.test(hold);
+  const seconds = (isHold ? Number(hold) : 0) + GRACE_SECONDS;
+  const left = seconds * 1_000 - performance.now();
+  setTimeout(() => block(new Blocked(`the control plane gave no answer in ${seconds} s`)), Math.max(left, 0));
+  const event = await readEvent();
+  if (!isHold || !URL.canParse(endpoint)) throw new Blocked("the hook's command line is damaged");
+  const url = new URL(endpoint);
+  const connection = readConnection(pathOf(file), endpoint, client);
+  url.searchParams.set("hold_seconds", hold);
+  const body = await ask(url, connection, event);
+  const { output } = recordFrom(body, "the answer is not a JSON object");
+  if (!isRecord(output)) throw unknownForm();
+  const { text, code } = replyOf(client, output);
+  if (mode === "report") end(process.stdout, body, 0);
+  else end(code === 0 ? process.stdout : process.stderr, text, code);
+}
+
+// Whatever ends the process early blocks the call.
+process.exitCode = 2;
+process.on("uncaughtException", block);
+main().catch(block);
