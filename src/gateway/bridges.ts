@@ -1,6 +1,12 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import type { JsonObject } from "@bufbuild/protobuf";
-import { Client, type ClientCapabilities, type Transport } from "@modelcontextprotocol/client";
+import {
+  Client,
+  type ClientCapabilities,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
 import {
   createMcpHandler,
   type Implementation,
@@ -19,6 +25,8 @@ import { type CarriedRequest, InputRounds } from "./input-rounds.ts";
 export const GATEWAY_INFO: Implementation = { name: "agent-control-plane", version: "1" };
 /** Milliseconds that a bridged request may take. The gateway's own timeouts are shorter and end the request. */
 const REQUEST_MS = 7_200_000;
+/** Milliseconds in which a server may confirm the end of a session. */
+const END_MS = 2_000;
 
 /** Schema that accepts every result, since the gateway also passes on unknown results. */
 const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
@@ -120,6 +128,11 @@ export class StatelessBridge implements Endpoint {
     return this.#isClosed;
   }
 
+  /** True while a call is at the server or waits for its client. */
+  get isWaiting(): boolean {
+    return this.#rounds.isBusy;
+  }
+
   /** True while the server's session is open. */
   get isOpen(): boolean {
     return this.#client.transport !== undefined;
@@ -140,6 +153,13 @@ export class StatelessBridge implements Endpoint {
     this.#isClosed = true;
     this.#rounds.close(new Error("the session has ended"));
     await this.#handler.close().catch(() => undefined);
+    const { transport } = this.#client;
+    if (transport instanceof StreamableHTTPClientTransport) {
+      await Promise.race([
+        transport.terminateSession().catch(() => undefined),
+        delay(END_MS, undefined, { ref: false }),
+      ]);
+    }
     await this.#client.close().catch(() => undefined);
   }
 

@@ -211,6 +211,8 @@ export class McpGateway {
     } catch (error) {
       if (!isRequest(message) || httpStatusOf(error) === 404 || httpStatusOf(error) === 401) throw error;
       noteFault(this.#options.log, server, error);
+      const retryAfter = retryAfterSecondsOf(controlPlaneErrorFrom(error));
+      if (retryAfter !== undefined) reply.setHeader("retry-after", String(retryAfter));
       await reply.finish(errorFromFault(message.id, error));
     }
   }
@@ -242,6 +244,7 @@ export class McpGateway {
     } finally {
       // A call whose response broke off may be answered when the client resumes its stream.
       if (!isKept) session?.open.delete(request.id);
+      session?.touch();
     }
   }
 

@@ -113,6 +113,11 @@ export class InputRounds {
     }
   }
 
+  /** True while a call is at the server, between its rounds as well. */
+  get isBusy(): boolean {
+    return this.#open.size > 0;
+  }
+
   /** Tests whether a request continues a waiting call. */
   continues(request: CarriedRequest): boolean {
     const state = ownValue(request.params ?? {}, "requestState");

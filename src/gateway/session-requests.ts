@@ -31,11 +31,9 @@ export class SessionRequests {
   async initialize(given: Unrouted, headers: Exchange["headers"], message: RpcRequest): Promise<void> {
     const { sessions, forwarding, ends, upstreams } = this.#options;
     const { caller, server, reply } = given;
-    const endpoint = await upstreams.stateful(server, message.params);
-    const session = await sessions.open(caller, server, endpoint).catch(async (error: unknown) => {
-      await endpoint.close();
-      throw error;
-    });
+    const session = await sessions.open(caller, server, () =>
+      upstreams.stateful(server, caller.agentId, message.params),
+    );
     const fail = (reason: unknown) => sessions.close(session, reason);
     const unwatch = await ends.watch(caller, (reason) => void fail(reason), session.id);
     session.onClosed = unwatch;
@@ -74,7 +72,7 @@ export class SessionRequests {
       reply.end();
     } finally {
       session.streams.delete(ending);
-      session.usedAt = performance.now();
+      session.touch();
     }
   }
 

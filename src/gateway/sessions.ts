@@ -1,3 +1,4 @@
+import type { IdleThing, Portion, SharedPot } from "../async/shared-pot.ts";
 import { endAuthority } from "../authority/existing-authority.ts";
 import { createAuthority } from "../authority/new-authority.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
@@ -7,12 +8,12 @@ import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RpcId, RpcRequest, RpcResponse } from "./messages.ts";
+import { createSessionPot } from "./pots.ts";
 
-/** Maximum sessions of this process, and of one agent in it. */
-const MAX_SESSIONS = 10_000;
-const MAX_PER_AGENT = 1_000;
 /** Milliseconds after which a session without a request or an open stream is closed. */
 const IDLE_MS = 1_800_000;
+/** Milliseconds after which such a session is closed when room is needed. */
+const IDLE_MS_FOR_ROOM = 60_000;
 const SWEEP_MS = 60_000;
 
 /** A request in flight: held, or forwarded. */
@@ -51,19 +52,37 @@ export class Session {
   readonly open = new Map<RpcId, OpenCall>();
   /** Open streams of the server's own messages. */
   readonly streams = new Set<AbortController>();
-  usedAt = performance.now();
   /** Called once when the session is closed. */
   onClosed: (() => void) | undefined;
+  readonly #place: Portion;
+  #usedAt = performance.now();
 
-  constructor(id: string, caller: McpCaller, server: McpServer, endpoint: Endpoint) {
+  constructor(id: string, caller: McpCaller, server: McpServer, endpoint: Endpoint, place: Portion) {
+    this.#place = place;
     this.id = id;
     this.caller = caller;
     this.server = server;
     this.endpoint = endpoint;
   }
 
-  /** Aborts everything in flight. */
+  /** Monotonic milliseconds of the last use. */
+  get usedAt(): number {
+    return this.#usedAt;
+  }
+
+  /** Notes a use, at its begin and at its end. */
+  touch(): void {
+    this.#usedAt = performance.now();
+  }
+
+  /** Tests whether nothing has used the session for a time: no call is open, and no stream. */
+  isIdleFor(ms: number): boolean {
+    return this.open.size === 0 && this.streams.size === 0 && performance.now() - this.#usedAt >= ms;
+  }
+
+  /** Gives the session's place back and aborts everything in flight. */
   abort(reason: unknown): void {
+    this.#place.release();
     for (const { ending } of this.open.values()) ending.abort(reason);
     for (const stream of this.streams) stream.abort(reason);
   }
@@ -73,6 +92,10 @@ export class Session {
 export interface SessionsOptions {
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly log: StoreLog;
+  /** Pot of the places of sessions. Default: 20,000. */
+  readonly sessionPot?: SharedPot | undefined;
+  /** Milliseconds after which an unused session is closed when room is needed. Default 60,000. */
+  readonly idleMsForRoom?: number | undefined;
 }
 
 /** Open sessions of clients in this process. Another process answers 404, and clients then open a new session. */
@@ -80,11 +103,15 @@ export class Sessions {
   readonly #logs: SessionsOptions["logs"];
   readonly #log: StoreLog;
   readonly #sessions = new Map<string, Session>();
+  readonly #pot: SharedPot;
+  readonly #idleMsForRoom: number;
   readonly #sweep: NodeJS.Timeout;
 
-  constructor({ logs, log }: SessionsOptions) {
+  constructor({ logs, log, sessionPot = createSessionPot(), idleMsForRoom = IDLE_MS_FOR_ROOM }: SessionsOptions) {
     this.#logs = logs;
     this.#log = log;
+    this.#pot = sessionPot;
+    this.#idleMsForRoom = idleMsForRoom;
     this.#sweep = setInterval(() => this.#closeIdle(), SWEEP_MS);
     this.#sweep.unref();
   }
@@ -94,15 +121,26 @@ export class Sessions {
     return this.#sessions.size;
   }
 
-  /** Opens a session. Rejects with AGENT_NOT_FOUND, AGENT_INACTIVE and OVERLOADED. */
-  async open(caller: McpCaller, server: McpServer, endpoint: Endpoint): Promise<Session> {
-    this.#assertRoom(caller);
-    const { workspaceId, agentId, keyId } = caller;
-    const draft = { kind: "session" as const, agentId, text: `MCP server ${server.name}` };
-    const { sealed } = await createAuthority(await this.#logs.of(workspaceId), keyId, draft);
-    const session = new Session(sealed.id, caller, server, endpoint);
-    this.#sessions.set(session.id, session);
-    return session;
+  /**
+   * Opens a session at the endpoint that `openEndpoint` opens. Closes idle ones if there is no room. Rejects with
+   * AGENT_NOT_FOUND, AGENT_INACTIVE and OVERLOADED.
+   */
+  async open(caller: McpCaller, server: McpServer, openEndpoint: () => Promise<Endpoint>): Promise<Session> {
+    const place = await this.#pot.takeOneMakingRoom(caller, () => this.#idleForRoom());
+    let endpoint: Endpoint | undefined;
+    try {
+      endpoint = await openEndpoint();
+      const { workspaceId, agentId, keyId } = caller;
+      const draft = { kind: "session" as const, agentId, text: `MCP server ${server.name}` };
+      const { sealed } = await createAuthority(await this.#logs.of(workspaceId), keyId, draft);
+      const session = new Session(sealed.id, caller, server, endpoint, place);
+      this.#sessions.set(session.id, session);
+      return session;
+    } catch (error) {
+      place.release();
+      await endpoint?.close();
+      throw error;
+    }
   }
 
   /**
@@ -125,7 +163,7 @@ export class Sessions {
       const text = "the session is not open in this process; send `initialize` to open a new one";
       throw new ControlPlaneError(ErrorReason.MCP_SESSION_NOT_FOUND, text);
     }
-    session.usedAt = performance.now();
+    session.touch();
     return session;
   }
 
@@ -157,22 +195,17 @@ export class Sessions {
     await Promise.all(sessions.map(({ endpoint }) => endpoint.close()));
   }
 
-  #assertRoom({ workspaceId, agentId }: McpCaller): void {
-    let ofAgent = 0;
-    for (const { caller } of this.#sessions.values()) {
-      if (caller.workspaceId === workspaceId && caller.agentId === agentId) ofAgent += 1;
+  *#idleForRoom(): Generator<IdleThing> {
+    for (const session of this.#sessions.values()) {
+      if (!session.isIdleFor(this.#idleMsForRoom)) continue;
+      const close = () => this.close(session, new Error("room was needed, and the session was idle"));
+      yield { holder: session.caller, idleSinceMs: session.usedAt, close };
     }
-    if (this.#sessions.size < MAX_SESSIONS && ofAgent < MAX_PER_AGENT) return;
-    const most = ofAgent < MAX_PER_AGENT ? `this process has ${MAX_SESSIONS}` : `the agent has ${MAX_PER_AGENT}`;
-    const text = `${most} MCP sessions open; close some with DELETE`;
-    throw new ControlPlaneError(ErrorReason.OVERLOADED, text, { sessions: String(this.#sessions.size) });
   }
 
   #closeIdle(): void {
-    const before = performance.now() - IDLE_MS;
     for (const session of this.#sessions.values()) {
-      if (session.usedAt > before || session.open.size > 0 || session.streams.size > 0) continue;
-      void this.close(session, new Error("the session was idle"));
+      if (session.isIdleFor(IDLE_MS)) void this.close(session, new Error("the session was idle"));
     }
   }
 }

@@ -3,13 +3,13 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { type JSONRPCMessage, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
 import { type BackOffOptions, createBackOff } from "../async/back-off.ts";
+import type { Holder, SharedPot } from "../async/shared-pot.ts";
+import { ControlPlaneError } from "../errors.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
-import { isRequest, isResponse, RPC_CODES, type RpcId, type RpcMessage } from "./messages.ts";
+import { errorFromFault, isRequest, isResponse, RPC_CODES, type RpcId, type RpcMessage } from "./messages.ts";
 
-/** Maximum child processes that serve MCP. */
-const MAX_CHILDREN = 256;
 /** Back-off before an ended child is started again: from a quarter of a second on. */
 const BACK_OFF: BackOffOptions = { firstMs: 500, maxMs: 30_000 };
 /** Milliseconds of life after which a child's back-off begins again. */
@@ -76,23 +76,6 @@ export function childParameters({ command, args, env }: McpServer) {
   };
 }
 
-/** Bounds the children that run at once. */
-export class ChildSlots {
-  #taken = 0;
-
-  /** Takes a slot for a child. Returns the function that releases it. Throws MCP_UPSTREAM_UNAVAILABLE if no slot is free. */
-  take(server: string): () => void {
-    if (this.#taken >= MAX_CHILDREN)
-      throw upstreamUnavailable(server, `cannot start: ${MAX_CHILDREN} servers run here already`);
-    this.#taken += 1;
-    let isTaken = true;
-    return () => {
-      if (isTaken) this.#taken -= 1;
-      isTaken = false;
-    };
-  }
-}
-
 /**
  * Endpoint of an upstream server that is a child process and serves one session. The child is started on first use. When it ends,
  * it is started again, with back-off and with the client's own `initialize`.
@@ -100,7 +83,8 @@ export class ChildSlots {
 export class StdioEndpoint implements Endpoint {
   readonly #server: McpServer;
   readonly #log: StoreLog;
-  readonly #slots: ChildSlots;
+  readonly #holder: Holder;
+  readonly #children: SharedPot;
   readonly #http: WebStandardStreamableHTTPServerTransport;
   #child: StdioClientTransport | undefined;
   #starting: Promise<StdioClientTransport> | undefined;
@@ -111,10 +95,11 @@ export class StdioEndpoint implements Endpoint {
   readonly #open = new Set<RpcId>();
   #streams = 0;
 
-  constructor(server: McpServer, log: StoreLog, slots: ChildSlots) {
+  constructor(server: McpServer, agentId: string | null, log: StoreLog, children: SharedPot) {
     this.#server = server;
+    this.#holder = { workspaceId: server.workspaceId, agentId };
     this.#log = log;
-    this.#slots = slots;
+    this.#children = children;
     this.#http = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => randomUUID() });
     this.#http.onmessage = (message) => void this.#toChild(message as unknown as RpcMessage);
     void this.#http.start();
@@ -144,7 +129,9 @@ export class StdioEndpoint implements Endpoint {
       const child = await this.#running();
       await child.send(message as unknown as JSONRPCMessage);
     } catch (error) {
-      if (request !== undefined) await this.#fail(request.id, error instanceof Error ? error.message : String(error));
+      if (request === undefined) return;
+      if (error instanceof ControlPlaneError) await this.#toClient(errorFromFault(request.id, error));
+      else await this.#fail(request.id, error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -166,7 +153,7 @@ export class StdioEndpoint implements Endpoint {
 
   async #spawn(): Promise<StdioClientTransport> {
     const { name } = this.#server;
-    const release = this.#slots.take(name);
+    const slot = this.#children.take(this.#holder);
     const child = new StdioClientTransport(childParameters(this.#server));
     const startedAt = performance.now();
     const errors = standardErrorOf(child, this.#server);
@@ -177,14 +164,14 @@ export class StdioEndpoint implements Endpoint {
       void this.#toClient(received);
     };
     child.onclose = () => {
-      release();
+      slot.release();
       onRestarted();
       this.#onEnded(child, startedAt, errors());
     };
     try {
       await child.start();
     } catch (error) {
-      release();
+      slot.release();
       this.#restartDelay.ended(startedAt);
       throw upstreamUnavailable(name, "cannot be started; check its command", error);
     }

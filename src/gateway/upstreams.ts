@@ -3,6 +3,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { LRUCache } from "lru-cache";
+import type { Holder } from "../async/shared-pot.ts";
 import type { McpTool } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
@@ -11,7 +12,9 @@ import { type Abilities, abilitiesOf, GATEWAY_INFO, StatefulBridge, StatelessBri
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
 import { listTools } from "./listing.ts";
-import { ChildSlots, childParameters, RestartDelay, StdioEndpoint, standardErrorOf } from "./stdio-endpoint.ts";
+import { createChildPot } from "./pots.ts";
+import { StatelessBridges } from "./stateless-bridges.ts";
+import { childParameters, RestartDelay, StdioEndpoint, standardErrorOf } from "./stdio-endpoint.ts";
 
 /** Parts of `Upstreams`. */
 export interface UpstreamsOptions {
@@ -29,9 +32,6 @@ interface Spoken {
 /** Milliseconds for which a server's generations are cached: the server may be upgraded. */
 const SPOKEN_MS = 600_000;
 const MAX_SPOKEN = 1_000;
-/** Maximum sessions for stateless requests, and milliseconds after which an unused session is closed. */
-const MAX_BRIDGES = 256;
-const BRIDGE_IDLE_MS = 900_000;
 /** Milliseconds to connect to a server. */
 const CONNECT_MS = 15_000;
 const UNSUPPORTED_VERSION = -32_022;
@@ -48,17 +48,11 @@ const INITIALIZE = {
 
 /** Opens endpoints of upstream servers for clients of each generation. */
 export class Upstreams {
-  readonly #slots = new ChildSlots();
+  readonly #children = createChildPot();
   readonly #log: StoreLog;
   readonly #connections: HttpConnections;
   readonly #spoken = new LRUCache<string, Promise<Spoken>>({ max: MAX_SPOKEN, ttl: SPOKEN_MS });
-  readonly #bridges = new LRUCache<string, Promise<StatelessBridge>>({
-    max: MAX_BRIDGES,
-    ttl: BRIDGE_IDLE_MS,
-    ttlAutopurge: true,
-    updateAgeOnGet: true,
-    dispose: (bridge) => void bridge.then((each) => each.close()).catch(() => undefined),
-  });
+  readonly #bridges = new StatelessBridges();
 
   /** Restart delays of commands, by bridge. */
   readonly #restartDelays = new LRUCache<string, RestartDelay>({
@@ -72,9 +66,12 @@ export class Upstreams {
     this.#connections = new HttpConnections(lookup);
   }
 
-  /** Opens the endpoint for one session of a client. `initialize` has the parameters of its request. */
-  async stateful(server: McpServer, initialize: JsonObject | undefined): Promise<Endpoint> {
-    if (server.url === null) return new StdioEndpoint(server, this.#log, this.#slots);
+  /**
+   * Opens the endpoint for one session of an agent's client; `agentId` is null for the gateway's own. `initialize` has the
+   * parameters of its request.
+   */
+  async stateful(server: McpServer, agentId: string | null, initialize: JsonObject | undefined): Promise<Endpoint> {
+    if (server.url === null) return new StdioEndpoint(server, agentId, this.#log, this.#children);
     const { stateful } = await this.#speaks(server);
     if (stateful) return new HttpEndpoint(server, this.#connections);
     return StatefulBridge.open(server.name, this.#transport(server), initialize);
@@ -82,24 +79,20 @@ export class Upstreams {
 
   /**
    * Returns the endpoint for stateless requests of one agent. `params` of the request declare the kinds of input that its client
-   * gives.
+   * gives. Rejects with OVERLOADED.
    */
   async stateless(server: McpServer, agentId: string, params: JsonObject | undefined): Promise<Endpoint> {
     if (server.url !== null && (await this.#speaks(server)).stateless)
       return new HttpEndpoint(server, this.#connections);
     const abilities = abilitiesOf(params);
     const key = `${keyOf(server)} ${agentId} ${canonicalJson(abilities as JsonObject)}`;
-    const known = this.#bridges.get(key);
-    if (known !== undefined && (await known.catch(() => undefined))?.isOpen === true) return known;
-    const opened = this.#openBridge(server, key, abilities);
-    this.#bridges.set(key, opened);
-    opened.catch(() => this.#bridges.delete(key));
-    return opened;
+    const holder = { workspaceId: server.workspaceId, agentId };
+    return this.#bridges.endpoint({ key, holder, open: () => this.#openBridge(server, holder, key, abilities) });
   }
 
   /** Opens a session, lists the tools of a server, and closes the session. */
   async listOnce(server: McpServer, signal: AbortSignal): Promise<readonly McpTool[]> {
-    const endpoint = await this.stateful(server, INITIALIZE);
+    const endpoint = await this.stateful(server, null, INITIALIZE);
     const headers = { accept: ACCEPT, "content-type": "application/json" };
     try {
       const post = (more: Readonly<Record<string, string>>, message: object) =>
@@ -125,9 +118,7 @@ export class Upstreams {
 
   /** Closes everything. */
   async close(): Promise<void> {
-    const bridges = [...this.#bridges.values()];
-    this.#bridges.clear();
-    await Promise.allSettled(bridges.map(async (bridge) => (await bridge).close()));
+    await this.#bridges.close();
     await this.#connections.close();
   }
 
@@ -138,10 +129,10 @@ export class Upstreams {
     });
   }
 
-  async #openBridge(server: McpServer, key: string, abilities: Abilities): Promise<StatelessBridge> {
+  async #openBridge(server: McpServer, holder: Holder, key: string, abilities: Abilities): Promise<StatelessBridge> {
     const client = new Client(GATEWAY_INFO, { capabilities: abilities });
     const bridge = new StatelessBridge(client, abilities);
-    if (server.url === null) return this.#openChildBridge(server, key, client, bridge);
+    if (server.url === null) return this.#openChildBridge(server, holder, key, client, bridge);
     try {
       await client.connect(this.#transport(server), { timeout: CONNECT_MS });
     } catch (error) {
@@ -152,6 +143,7 @@ export class Upstreams {
 
   async #openChildBridge(
     server: McpServer,
+    holder: Holder,
     key: string,
     client: Client,
     bridge: StatelessBridge,
@@ -160,12 +152,12 @@ export class Upstreams {
     const restartDelay = this.#restartDelays.get(key) ?? new RestartDelay();
     this.#restartDelays.set(key, restartDelay);
     restartDelay.assertOver(name);
-    const release = this.#slots.take(name);
+    const slot = this.#children.take(holder);
     const child = new StdioClientTransport(childParameters(server));
     const errors = standardErrorOf(child, server);
     const startedAt = performance.now();
     client.onclose = () => {
-      release();
+      slot.release();
       if (bridge.isClosed) return;
       restartDelay.ended(startedAt);
       this.#log.warn({ workspaceId, server: name, stderr: errors() }, "mcp server process ended");
@@ -173,7 +165,7 @@ export class Upstreams {
     try {
       await client.connect(child, { timeout: CONNECT_MS });
     } catch (error) {
-      release();
+      slot.release();
       if (client.transport === undefined) restartDelay.ended(startedAt);
       await bridge.close();
       throw upstreamUnavailable(name, "cannot be started; check its command", error);
