@@ -43,7 +43,13 @@ import type { WorkspaceLog } from "./log/writer.ts";
 import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
 import { LongChecker } from "./policy/long/checker.ts";
 import { nameFault, normaliseName } from "./policy/names.ts";
-import { createRedaction, createRedactionProxy, type Redaction, type RedactionProxy } from "./redaction/index.ts";
+import {
+  createRedaction,
+  createRedactionProxy,
+  PERSONAL_KINDS,
+  type Redaction,
+  type RedactionProxy,
+} from "./redaction/index.ts";
 import { Authenticator } from "./registry/authenticator.ts";
 import { McpDefinitions } from "./registry/mcp-definitions.ts";
 import { McpServers } from "./registry/mcp-servers.ts";
@@ -201,7 +207,7 @@ function createMcpParts({
   largeRequests,
   wrongKeys,
 }: Omit<Parts, "mcp">): McpParts {
-  const servers = new McpServers({ database, logs, encryptor });
+  const servers = new McpServers({ database, logs, encryptor, scrubKinds: PERSONAL_KINDS });
   const definitions = new McpDefinitions({ database, logs });
   const targets = createTargets({ allow: config.mcpAllow, purpose: "MCP servers" });
   const publicUrl = config.publicUrl ?? undefined;

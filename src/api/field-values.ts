@@ -23,7 +23,7 @@ export function trustTenths(field: string, trust: number | undefined): number | 
 const MAX_NAMES = 50;
 const MAX_NAME_LENGTH = 128;
 
-/** Converts a list of names of metadata members; absent stays absent. Throws INVALID_FIELD. */
+/** Converts a list of names, such as those of metadata members; absent stays absent. Throws INVALID_FIELD. */
 export function memberNames(field: string, list: ListValue | undefined): readonly string[] | undefined {
   if (list === undefined) return undefined;
   if (list.values.length > MAX_NAMES) throw invalidField(field, `must hold at most ${MAX_NAMES} names`);

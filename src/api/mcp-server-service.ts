@@ -12,11 +12,12 @@ import {
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { printable } from "../registry/mcp-changes.ts";
 import type { McpDefinitions, McpToolVersion, PinnedTool, ReviewedTool } from "../registry/mcp-definitions.ts";
+import { driftText } from "../registry/mcp-drift.ts";
 import type { McpServer, McpServerMode, McpServers } from "../registry/mcp-servers.ts";
 import { DEFAULT_WORKSPACE_ID } from "../registry/workspaces.ts";
 import type { Targets } from "../webhook/target.ts";
 import type { Caller } from "./context.ts";
-import { optionalTimestamp } from "./field-values.ts";
+import { memberNames, optionalTimestamp } from "./field-values.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
@@ -35,18 +36,23 @@ const MAX_NAME = 256;
 
 function messageFrom(server: McpServer): MessageInitShape<typeof McpServerSchema> {
   const { name, url, command, args, env, headers, mode, revision, createdAtMs, updatedAtMs } = server;
+  const { passMethods, passMeta, driftSeconds, idleSeconds, scrub } = server;
   return {
     name,
     args: [...args],
     path: `/mcp/${name}`,
     revision: BigInt(revision),
     ...(url === null ? {} : { url }),
-    ...(command === null ? {} : { command }),
+    ...(command === null ? {} : { command, idleSeconds }),
     envNames: Object.keys(env).sort(),
     headerNames: Object.keys(headers).sort(),
     mode: mode === "quarantine" ? Mode.QUARANTINE : Mode.OPEN,
     createdAt: timestampFromMs(createdAtMs),
     updatedAt: timestampFromMs(updatedAtMs),
+    passMethods: [...passMethods],
+    passMeta: [...passMeta],
+    drift: driftText(driftSeconds),
+    scrub: [...scrub],
   };
 }
 
@@ -89,12 +95,12 @@ function assertMayRunCommands({ role, workspaceId }: Caller): void {
 export function createMcpServerService(options: McpServerServiceOptions): ServiceDefinition {
   const { servers, definitions, targets, refresh } = options;
   return defineService(McpServerService, {
-    async createMcpServer({ mode, ...draft }, { caller }) {
-      const { name, url, command, args, env, headers } = draft;
+    async createMcpServer({ mode, ...fields }, { caller }) {
+      const { url, command, drift, idleSeconds } = fields;
       if (command !== undefined) assertMayRunCommands(caller);
       if (url !== undefined) await targets.check(url);
-      const fields = { name, url, command, args, env, headers, mode: modeFrom(mode) ?? "open" };
-      return { server: messageFrom(await servers.create(caller.workspaceId, caller.keyId, fields)) };
+      const draft = { ...fields, url, command, drift, idleSeconds, mode: modeFrom(mode) ?? "open" };
+      return { server: messageFrom(await servers.create(caller.workspaceId, caller.keyId, draft)) };
     },
 
     async listMcpServers(request, { caller }) {
@@ -107,9 +113,18 @@ export function createMcpServerService(options: McpServerServiceOptions): Servic
       return { server: messageFrom(await servers.get(caller.workspaceId, name)) };
     },
 
-    async updateMcpServer({ name, url, headers, mode }, { caller }) {
+    async updateMcpServer({ name, url, headers, mode, drift, idleSeconds, ...lists }, { caller }) {
       if (url !== undefined) await targets.check(url);
-      const update = { url, headers, mode: modeFrom(mode) };
+      const update = {
+        url,
+        headers,
+        mode: modeFrom(mode),
+        drift,
+        idleSeconds,
+        passMethods: memberNames("pass_methods", lists.passMethods),
+        passMeta: memberNames("pass_meta", lists.passMeta),
+        scrub: memberNames("scrub", lists.scrub),
+      };
       return { server: messageFrom(await servers.update(caller.workspaceId, caller.keyId, name, update)) };
     },
 

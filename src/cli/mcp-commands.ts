@@ -1,12 +1,11 @@
 import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt, valueAt } from "../verify/json.ts";
 import { type Command, CommandError, type CommandInput } from "./command.ts";
+import { LIMIT_DETAILS, LIMIT_OPTIONS, limitsFrom } from "./mcp-limits.ts";
+import { PATH, pathOf, secretsFrom, serverLine } from "./mcp-server.ts";
 import { serviceFrom } from "./service.ts";
 
-const PATH = "/v1/enforce/mcp-servers";
 const PAGE_SIZE = 500;
 const OPTIONS = ["url", "key"] as const;
-
-const pathOf = (name: string, rest = ""): string => `${PATH}/${encodeURIComponent(name)}${rest}`;
 
 /** Reads every page of a list. */
 async function readAll(input: CommandInput, path: string, list: string): Promise<JsonRecord[]> {
@@ -21,26 +20,6 @@ async function readAll(input: CommandInput, path: string, list: string): Promise
   }
 }
 
-/** Reads values from the environment, where a list of processes does not show them: `name=VARIABLE`, or `VARIABLE`. */
-function secretsFrom(input: CommandInput, option: "header" | "env"): { name: string; value: string }[] {
-  return input.options(option).map((text) => {
-    const [name = "", variable = name] = text.split("=");
-    const value = input.io.env[variable];
-    if (name !== "" && value !== undefined && value !== "") return { name, value };
-    throw new CommandError(`--${option} ${text}: the environment variable \`${variable}\` is not set`);
-  });
-}
-
-function serverLine(server: JsonRecord): string {
-  const target = stringFrom(server.url) ?? [textAt(server, "command"), ...listedTexts(server, "args")].join(" ");
-  return `${textAt(server, "name").padEnd(20)}  ${textAt(server, "mode").padEnd(10)}  ${target}`;
-}
-
-const listedTexts = (record: JsonRecord, name: string): readonly string[] => {
-  const value = record[name];
-  return Array.isArray(value) ? value.map(String) : [];
-};
-
 /** `agentctl mcp add` registers an MCP server behind the gateway. */
 export const mcpAdd: Command = {
   name: "mcp add",
@@ -51,8 +30,9 @@ export const mcpAdd: Command = {
     "A server has a URL, or a `--command` with `--arg`s that runs on the service's host (for admins of the workspace `default`).",
     "`--header` and `--env` take a name, and the value from an environment variable: `--header authorization=BANK_TOKEN`. With",
     "`--quarantine` its tools are hidden until `agentctl mcp accept`.",
+    ...LIMIT_DETAILS,
   ],
-  options: [...OPTIONS, "command", "arg", "env", "header", "quarantine"],
+  options: [...OPTIONS, "command", "arg", "env", "header", "quarantine", ...LIMIT_OPTIONS],
   async run(input) {
     const [name = "", url] = input.positionals;
     const command = input.option("command");
@@ -63,6 +43,7 @@ export const mcpAdd: Command = {
       name,
       ...target,
       mode: input.has("quarantine") ? "quarantine" : "open",
+      ...limitsFrom(input),
       ...(url === undefined ? {} : { headers: secretsFrom(input, "header") }),
     };
     const call = serviceFrom(input);

@@ -27,6 +27,7 @@ import { mandateBacktest } from "./mandate-backtest.ts";
 import { mandateApply, mandateDiff, mandateExport, mandateValidate } from "./mandate-commands.ts";
 import { mandateTest } from "./mandate-test.ts";
 import { mcpAccept, mcpAdd, mcpList, mcpRemove, mcpTools } from "./mcp-commands.ts";
+import { mcpUpdate } from "./mcp-update.ts";
 import { redactScan } from "./redact-scan.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
@@ -57,6 +58,7 @@ export const COMMANDS: readonly Command[] = [
   mandateExport,
   mandateTest,
   mcpAdd,
+  mcpUpdate,
   mcpList,
   mcpTools,
   mcpAccept,

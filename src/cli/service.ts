@@ -10,7 +10,7 @@ const TIMEOUT_MS = 60_000;
 /** One request to a service, over REST. */
 export interface ServiceRequest {
   /** Default `GET`. */
-  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
+  readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly query?: Readonly<Record<string, string | number>>;
   /** Body, sent as JSON. Default: no body, or `{}` if the method takes one. */
   readonly body?: object;

@@ -8,6 +8,8 @@ import { type Database, stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { McpServerEntity, type McpServerRow, McpToolEntity } from "../store/entities.ts";
 import { checkedText } from "./checked-text.ts";
+import { driftFrom, driftSecondsOf, driftText } from "./mcp-drift.ts";
+import { checkedPassMeta, checkedPassMethods, checkedScrub, type McpPassing } from "./mcp-passing.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** Treatment of new and changed tools: in force at once, or only once a person has accepted them. */
@@ -17,7 +19,7 @@ export type McpServerMode = "open" | "quarantine";
 export type NamedSecrets = Readonly<Record<string, string>>;
 
 /** An MCP server behind the gateway, with its secrets. */
-export interface McpServer {
+export interface McpServer extends McpPassing {
   readonly workspaceId: string;
   readonly name: string;
   /** Streamable HTTP endpoint; null for a command. */
@@ -29,6 +31,12 @@ export interface McpServer {
   /** Headers of every request, by their lower-case names. */
   readonly headers: NamedSecrets;
   readonly mode: McpServerMode;
+  /** Maximum age of the listing of definitions on which a call relies; 0 for a listing at each call. */
+  readonly driftSeconds: number;
+  /** The seconds that the registration names; null for the default of the mode. */
+  readonly ownDriftSeconds: number | null;
+  /** Seconds without a call and without an open stream after which a command is ended. */
+  readonly idleSeconds: number;
   /** Increases with every change. */
   readonly revision: number;
   readonly createdAtMs: number;
@@ -44,6 +52,13 @@ export interface McpServerDraft {
   readonly env: readonly NamedSecret[];
   readonly headers: readonly NamedSecret[];
   readonly mode: McpServerMode;
+  readonly passMethods: readonly string[];
+  readonly passMeta: readonly string[];
+  /** `each_call`, or seconds; undefined or empty for the default of the mode. */
+  readonly drift: string | undefined;
+  /** Default: 300. */
+  readonly idleSeconds: number | undefined;
+  readonly scrub: readonly string[];
 }
 
 /** A value with its name. */
@@ -58,6 +73,12 @@ export interface McpServerUpdate {
   /** New values; an empty one removes its header. */
   readonly headers: readonly NamedSecret[];
   readonly mode: McpServerMode | undefined;
+  readonly passMethods: readonly string[] | undefined;
+  readonly passMeta: readonly string[] | undefined;
+  /** `each_call`, or seconds; empty for the default of the mode. */
+  readonly drift: string | undefined;
+  readonly idleSeconds: number | undefined;
+  readonly scrub: readonly string[] | undefined;
 }
 
 /** Parts of `McpServers`. */
@@ -65,6 +86,8 @@ export interface McpServersOptions {
   readonly database: Pick<Database, "orm">;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly encryptor: Encryptor;
+  /** Kinds of personal values that `scrub` may name. */
+  readonly scrubKinds: readonly string[];
 }
 
 const MAX_SERVERS = 500;
@@ -73,6 +96,7 @@ const CACHED_WORKSPACES = 1_000;
 /** Characters of the cached servers. */
 const CACHED_CHARACTERS = 33_554_432;
 const CACHE_MS = 600_000;
+const IDLE_SECONDS = 300;
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -101,6 +125,7 @@ export class McpServers {
   readonly #orm: Database["orm"];
   readonly #logs: McpServersOptions["logs"];
   readonly #encryptor: Encryptor;
+  readonly #scrubKinds: readonly string[];
   readonly #cache = new LRUCache<string, Cached>({
     max: CACHED_WORKSPACES,
     maxSize: CACHED_CHARACTERS,
@@ -110,10 +135,11 @@ export class McpServers {
     dispose: ({ unsubscribe }) => unsubscribe(),
   });
 
-  constructor({ database, logs, encryptor }: McpServersOptions) {
+  constructor({ database, logs, encryptor, scrubKinds }: McpServersOptions) {
     this.#orm = database.orm;
     this.#logs = logs;
     this.#encryptor = encryptor;
+    this.#scrubKinds = scrubKinds;
   }
 
   /** Clears the cache, so that logs can be closed. */
@@ -149,7 +175,7 @@ export class McpServers {
 
   /** Registers a server. Rejects with INVALID_FIELD and MCP_SERVER_EXISTS. The URL MUST have been checked. */
   async create(workspaceId: string, by: string, draft: McpServerDraft): Promise<McpServer> {
-    const checked = checkedDraft(draft);
+    const checked = checkedDraft(draft, this.#scrubKinds);
     const log = await this.#logs.of(workspaceId);
     return log.change(by, async (scope) => {
       const { transaction, nowMs, seal } = scope;
@@ -176,11 +202,10 @@ export class McpServers {
       const { transaction, nowMs, seal } = scope;
       const before = this.#serverFrom(await getRow(scope, name));
       if (update.url !== undefined && before.url === null) throw invalidField("url", "is for a server that has a URL");
-      const headers = headersAfter(before, update.headers);
       const changed = {
+        ...limitsAfter(before, update, this.#scrubKinds),
         url: update.url ?? before.url,
-        headers,
-        mode: update.mode ?? before.mode,
+        headers: headersAfter(before, update.headers),
         revision: before.revision + 1,
         updatedAtMs: nowMs,
       };
@@ -225,6 +250,8 @@ export class McpServers {
 
   #serverFrom(row: McpServerRow): McpServer {
     const { workspaceId, name, url = null, command = null, args, quarantine, revision, createdAtMs, updatedAtMs } = row;
+    const { passMethods, passMeta, driftSeconds: ownDriftSeconds = null, idleSeconds, scrub } = row;
+    const mode = quarantine ? "quarantine" : "open";
     const open = (column: string, sealed: Uint8Array): NamedSecrets =>
       JSON.parse(this.#encryptor.decrypt(workspaceId, `mcp_server.${column} ${name}`, sealed));
     return {
@@ -238,11 +265,17 @@ export class McpServers {
       updatedAtMs,
       env: open("sealed_env", row.sealedEnv),
       headers: open("sealed_headers", row.sealedHeaders),
-      mode: quarantine ? "quarantine" : "open",
+      mode,
+      passMethods,
+      passMeta,
+      ownDriftSeconds,
+      driftSeconds: driftSecondsOf(ownDriftSeconds, mode),
+      idleSeconds,
+      scrub,
     };
   }
 
-  #rowFrom({ env, headers, mode, ...rest }: McpServer): McpServerRow {
+  #rowFrom({ env, headers, mode, ownDriftSeconds, ...rest }: McpServer): McpServerRow {
     const seal = (column: string, values: NamedSecrets): Buffer =>
       this.#encryptor.encrypt(rest.workspaceId, `mcp_server.${column} ${rest.name}`, JSON.stringify(values));
     return {
@@ -253,6 +286,10 @@ export class McpServers {
       headerNames: Object.keys(headers).sort(),
       sealedHeaders: seal("sealed_headers", headers),
       quarantine: mode === "quarantine",
+      passMethods: [...rest.passMethods],
+      passMeta: [...rest.passMeta],
+      driftSeconds: ownDriftSeconds,
+      scrub: [...rest.scrub],
     } as McpServerRow;
   }
 }
@@ -264,23 +301,31 @@ async function getRow({ transaction, state }: ChangeScope, name: string): Promis
   return row;
 }
 
-function sealedFrom({ name, url, command, args, envNames, headerNames, quarantine }: McpServerRow): SealedMcpServer {
+function sealedFrom(row: McpServerRow): SealedMcpServer {
+  const { name, url = null, command = null, args, envNames, headerNames, quarantine } = row;
+  const mode = quarantine ? "quarantine" : "open";
   return {
     name,
-    url: url ?? null,
-    command: command ?? null,
+    url,
+    command,
     args,
     env_names: envNames,
     header_names: headerNames,
-    mode: quarantine ? "quarantine" : "open",
+    mode,
+    pass_methods: row.passMethods,
+    pass_meta: row.passMeta,
+    drift: driftText(driftSecondsOf(row.driftSeconds ?? null, mode)),
+    idle_seconds: command === null ? null : row.idleSeconds,
+    scrub: row.scrub,
   };
 }
 
 /** Checks the fields that need no state. Throws INVALID_FIELD. */
 function checkedDraft(
   draft: McpServerDraft,
+  scrubKinds: readonly string[],
 ): Omit<McpServer, "workspaceId" | "revision" | "createdAtMs" | "updatedAtMs"> {
-  const { name, url, command, args, mode } = draft;
+  const { name, url, command, args, mode, idleSeconds } = draft;
   if ((url === undefined) === (command === undefined)) {
     throw invalidField("url", "or `command` must be given, and not both: a server is reached by one of them");
   }
@@ -290,9 +335,42 @@ function checkedDraft(
   } else if (args.length > 0) throw invalidField("args", "go with a `command` only");
   if (command === undefined && draft.env.length > 0) throw invalidField("env", "goes with a `command` only");
   if (url === undefined && draft.headers.length > 0) throw invalidField("headers", "go with a `url` only");
-  const env = secretsFrom("env", draft.env, checkedVariable);
-  const headers = secretsFrom("headers", draft.headers, checkedHeader);
-  return { name, url: url ?? null, command: command ?? null, args, env, headers, mode };
+  if (command === undefined && idleSeconds !== undefined)
+    throw invalidField("idle_seconds", "goes with a `command` only");
+  const ownDriftSeconds = driftFrom(draft.drift ?? "");
+  return {
+    name,
+    url: url ?? null,
+    command: command ?? null,
+    args,
+    env: secretsFrom("env", draft.env, checkedVariable),
+    headers: secretsFrom("headers", draft.headers, checkedHeader),
+    mode,
+    passMethods: checkedPassMethods(draft.passMethods),
+    passMeta: checkedPassMeta(draft.passMeta),
+    ownDriftSeconds,
+    driftSeconds: driftSecondsOf(ownDriftSeconds, mode),
+    idleSeconds: idleSeconds ?? IDLE_SECONDS,
+    scrub: checkedScrub(draft.scrub, scrubKinds),
+  };
+}
+
+/** Returns mode, times and lists after an update. Throws INVALID_FIELD. */
+function limitsAfter(before: McpServer, update: McpServerUpdate, scrubKinds: readonly string[]) {
+  const { passMethods, passMeta, drift, idleSeconds, scrub } = update;
+  if (idleSeconds !== undefined && before.command === null)
+    throw invalidField("idle_seconds", "goes with a `command` only");
+  const mode = update.mode ?? before.mode;
+  const ownDriftSeconds = drift === undefined ? before.ownDriftSeconds : driftFrom(drift);
+  return {
+    mode,
+    passMethods: passMethods === undefined ? before.passMethods : checkedPassMethods(passMethods),
+    passMeta: passMeta === undefined ? before.passMeta : checkedPassMeta(passMeta),
+    ownDriftSeconds,
+    driftSeconds: driftSecondsOf(ownDriftSeconds, mode),
+    idleSeconds: idleSeconds ?? before.idleSeconds,
+    scrub: scrub === undefined ? before.scrub : checkedScrub(scrub, scrubKinds),
+  };
 }
 
 function secretsFrom(

@@ -161,6 +161,16 @@ export type SealedMcpServer = {
   readonly header_names: readonly string[];
   /** `open` or `quarantine`. */
   readonly mode: string;
+  /** Methods that pass undecided, sorted. Absent, as the members below, in entries from before they could be set. */
+  readonly pass_methods?: readonly string[];
+  /** Keys of `_meta` that are passed on, sorted. */
+  readonly pass_meta?: readonly string[];
+  /** Maximum age of a listing: `each_call`, or seconds. */
+  readonly drift?: string;
+  /** Seconds after which the idle command is ended; null for a URL. */
+  readonly idle_seconds?: number | null;
+  /** Kinds of personal values that are replaced in its messages, sorted. */
+  readonly scrub?: readonly string[];
 };
 
 /** One version of a tool's definition as sealed. */

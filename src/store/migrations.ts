@@ -370,6 +370,16 @@ const MCP_SERVERS = [
   `create index escalation_usable on escalation (workspace_id, agent_id, created_seq) where status = 2 and used_by is null`,
 ];
 
+/** Messages that pass to and from an MCP server, and the times of its definitions and its child. `drift_seconds` is null for the default of the server's mode. */
+const MCP_SERVER_LIMITS = [
+  `alter table mcp_server
+    add column pass_methods text[] not null default '{}',
+    add column pass_meta text[] not null default '{}',
+    add column drift_seconds integer,
+    add column idle_seconds integer not null default 300,
+    add column scrub text[] not null default '{}'`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -379,4 +389,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0004-sign-ins", statements: SIGN_INS },
   { name: "0005-sessions", statements: SESSIONS },
   { name: "0006-mcp-servers", statements: MCP_SERVERS },
+  { name: "0007-mcp-server-limits", statements: MCP_SERVER_LIMITS },
 ];

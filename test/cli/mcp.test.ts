@@ -34,6 +34,55 @@ describe("agentctl mcp", () => {
     expect((await mcp("list")).stdout).to.equal("no MCP servers\n");
   });
 
+  it("sets what passes and what is replaced, and leaves what is not named.", async () => {
+    const limits = [
+      "--pass-method",
+      "acme/status",
+      "--pass-meta",
+      "acme.com/tenant",
+      "--drift",
+      "60",
+      "--scrub",
+      "email",
+    ];
+    expect((await mcp("add", "able", upstream.url, "--quarantine", ...limits)).code).to.equal(0);
+    const [able] = (await mcp("list", "--json")).json().servers as Record<string, unknown>[];
+    expect(able).to.deep.include({ drift: "60", idle_seconds: null, mode: "quarantine" });
+    expect(able).to.deep.include({ pass_methods: ["acme/status"], pass_meta: ["acme.com/tenant"], scrub: ["email"] });
+    const changed = await mcp("update", "able", "--scrub=", "--drift=", "--open", "--json");
+    expect(changed.json().server).to.deep.include({
+      scrub: [],
+      drift: "5",
+      mode: "open",
+      pass_methods: ["acme/status"],
+    });
+    const replaced = await mcp("update", "able", "--header", "x-key=BANK_TOKEN", "--pass-method", "acme/b", "--json");
+    expect(replaced.json().server).to.deep.include({ header_names: ["x-key"], pass_methods: ["acme/b"] });
+    const removed = await mcp("update", "able", "--remove-header", "X-Key", "--json");
+    expect(removed.json().server).to.deep.include({ header_names: [] });
+    await mcp("remove", "able", "--yes");
+  });
+
+  it("says which setting is wrong, and how it must be.", async () => {
+    await mcp("add", "able", upstream.url);
+    const faults = [
+      [["--pass-method", "Tools/Call"], "pass_methods[0]", "is settled by the gateway's own table"],
+      [["--pass-meta", "agentcontrol.v1/decision"], "pass_meta[0]", "never reaches a server"],
+      [["--scrub", "shoe_size"], "scrub[0]", "must be one of `email`, `phone`"],
+      [["--drift", "86401"], "drift", "seconds from 0 to 86400"],
+      [["--idle", "60"], "idle_seconds", "goes with a `command` only"],
+      [["--idle", "soon"], "--idle", "is a number of seconds"],
+      [["--open", "--quarantine"], "--open", "give either"],
+      [[], "something to change", "--help"],
+    ] as const;
+    for (const [options, field, reason] of faults) {
+      const { code, stderr } = await mcp("update", "able", ...options);
+      expect(code, stderr).to.equal(2);
+      expect(stderr).to.contain(field).and.to.contain(reason);
+    }
+    await mcp("remove", "able", "--yes");
+  });
+
   it("shows what changed, and accepts what was looked at.", async () => {
     await mcp("add", "vault", upstream.url, "--quarantine");
     expect((await mcp("tools", "vault")).stdout).to.contain("pay  quarantined, version 1 waits");

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { ListValue, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file agentcontrol/v1/mcp_server_service.proto.
@@ -93,6 +93,41 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
    * @generated from field: string path = 11;
    */
   path: string;
+
+  /**
+   * Methods that pass undecided, besides those of the gateway's table; sorted.
+   *
+   * @generated from field: repeated string pass_methods = 12;
+   */
+  passMethods: string[];
+
+  /**
+   * Keys of a request's `_meta` that are passed on, besides those of the specification; sorted.
+   *
+   * @generated from field: repeated string pass_meta = 13;
+   */
+  passMeta: string[];
+
+  /**
+   * Time for which a listing of its definitions may be relied on: `each_call`, or seconds such as `5`.
+   *
+   * @generated from field: string drift = 14;
+   */
+  drift: string;
+
+  /**
+   * Seconds without a call and without an open stream after which a command is ended; unset for a URL.
+   *
+   * @generated from field: optional int32 idle_seconds = 15;
+   */
+  idleSeconds?: number | undefined;
+
+  /**
+   * Kinds of personal values that are replaced in its messages before a client sees them; sorted.
+   *
+   * @generated from field: repeated string scrub = 16;
+   */
+  scrub: string[];
 };
 
 /**
@@ -319,6 +354,46 @@ export declare type CreateMcpServerRequest = Message<"agentcontrol.v1.CreateMcpS
    * @generated from field: agentcontrol.v1.McpServerMode mode = 7;
    */
   mode: McpServerMode;
+
+  /**
+   * Methods that pass undecided, such as `acme/status`, at most 50 of at most 128 characters. A method of the gateway's own
+   * table is refused here, so that no decision can be switched off.
+   *
+   * @generated from field: repeated string pass_methods = 8;
+   */
+  passMethods: string[];
+
+  /**
+   * Keys of a request's `_meta` to pass on, such as `acme.com/tenant`, at most 50 of at most 128 characters. No rule reads
+   * them. Keys of the specification pass without being named, those of the control plane (`agentcontrol…/`) never.
+   *
+   * @generated from field: repeated string pass_meta = 9;
+   */
+  passMeta: string[];
+
+  /**
+   * Maximum age of the listing of definitions on which a call relies: `each_call`, or seconds as a whole number from 0 to
+   * 86400; 0 means `each_call`. Default, also if empty: `each_call` in mode `quarantine`, `5` in mode `open`.
+   *
+   * @generated from field: optional string drift = 10;
+   */
+  drift?: string | undefined;
+
+  /**
+   * Seconds without a call and without an open stream after which the command is ended, 1 to 86,400; a later call starts it
+   * again. Default 300. Goes with a `command` only.
+   *
+   * @generated from field: optional int32 idle_seconds = 11;
+   */
+  idleSeconds?: number | undefined;
+
+  /**
+   * Kinds of personal values to replace in every message of the server, such as `email` by `[EMAIL]`: a kind of
+   * PersonalValue. Registered values of these kinds are replaced as well. Base64 data is not searched. Default: none.
+   *
+   * @generated from field: repeated string scrub = 12;
+   */
+  scrub: string[];
 };
 
 /**
@@ -475,6 +550,42 @@ export declare type UpdateMcpServerRequest = Message<"agentcontrol.v1.UpdateMcpS
    * @generated from field: agentcontrol.v1.McpServerMode mode = 4;
    */
   mode: McpServerMode;
+
+  /**
+   * Methods that pass undecided, as in CreateMcpServer, instead of the present ones; absent leaves them unchanged.
+   *
+   * @generated from field: google.protobuf.ListValue pass_methods = 5;
+   */
+  passMethods?: ListValue | undefined;
+
+  /**
+   * Keys of `_meta` to pass on, as in CreateMcpServer, instead of the present ones; absent leaves them unchanged.
+   *
+   * @generated from field: google.protobuf.ListValue pass_meta = 6;
+   */
+  passMeta?: ListValue | undefined;
+
+  /**
+   * A new maximum age of a listing: `each_call`, or seconds from 0 to 86400; empty returns to the mode's default, absent
+   * leaves it unchanged.
+   *
+   * @generated from field: optional string drift = 7;
+   */
+  drift?: string | undefined;
+
+  /**
+   * Seconds after which the idle command is ended, 1 to 86,400; absent leaves them unchanged.
+   *
+   * @generated from field: optional int32 idle_seconds = 8;
+   */
+  idleSeconds?: number | undefined;
+
+  /**
+   * Kinds of personal values to replace, as in CreateMcpServer, instead of the present ones; absent leaves them unchanged.
+   *
+   * @generated from field: google.protobuf.ListValue scrub = 9;
+   */
+  scrub?: ListValue | undefined;
 };
 
 /**

@@ -17,6 +17,7 @@ import { Time } from "../../kit/time.tsx";
 import { useChange } from "../../kit/use-change.ts";
 import { useMayChange } from "../../session.ts";
 import { ModeBadge, targetOf } from "./server-parts.tsx";
+import { EditServer } from "./server-settings.tsx";
 import { ServerTools } from "./server-tools.tsx";
 
 const { deleteMcpServer, getMcpServer, listMcpServers, listMcpTools, refreshMcpServer, updateMcpServer } =
@@ -59,10 +60,25 @@ function ServerCard({ server }: { readonly server: McpServer }) {
           {secrets.length === 0 ? "" : `; secrets: ${secrets.join(", ")}`}
         </span>
       </div>
+      <p className="hint" data-limits>
+        <Shown text={limitsText(server)} />
+      </p>
       {mayChange ? <Actions server={server} onFound={setFound} /> : null}
       {found === undefined ? null : <Found found={found} />}
     </section>
   );
+}
+
+/** Tells what passes to and from a server, and its times. */
+function limitsText({ drift, idleSeconds, scrub, passMethods, passMeta }: McpServer): string {
+  const named = (title: string, list: readonly string[]) => (list.length === 0 ? [] : [`${title} ${list.join(", ")}`]);
+  return [
+    drift === "each_call" ? "listed at each call" : `listings are relied on for ${drift} s`,
+    ...(idleSeconds === undefined ? [] : [`ended after ${idleSeconds} idle seconds`]),
+    ...named("personal values replaced:", scrub),
+    ...named("methods that pass undecided:", passMethods),
+    ...named("keys of _meta that are passed on:", passMeta),
+  ].join("; ");
 }
 
 interface ActionsProps {
@@ -70,7 +86,8 @@ interface ActionsProps {
   readonly onFound: (found: RefreshMcpServerResponse) => void;
 }
 
-function Actions({ server: { name, mode }, onFound }: ActionsProps) {
+function Actions({ server, onFound }: ActionsProps) {
+  const { name, mode } = server;
   const [, navigate] = useLocation();
   const read = useChange((call) => call(refreshMcpServer, { name }), {
     refreshes: [listMcpTools],
@@ -91,6 +108,9 @@ function Actions({ server: { name, mode }, onFound }: ActionsProps) {
       <Button action="mode" isBusy={update.isPending} onClick={() => update.mutate()}>
         {isStrict ? "Open: new tools at once" : "Quarantine new and changed tools"}
       </Button>
+      <DialogButton action="edit" label="Settings">
+        {(close) => <EditServer server={server} onClose={close} />}
+      </DialogButton>
       <DialogButton action="delete" tone="danger" label="Remove">
         {(close) => (
           <Confirm

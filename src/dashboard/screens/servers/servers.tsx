@@ -19,6 +19,7 @@ import { Time } from "../../kit/time.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/servers.css";
+import { LimitFields } from "./limit-fields.tsx";
 import { ModeBadge, targetOf } from "./server-parts.tsx";
 import { ServerView } from "./server-view.tsx";
 
@@ -92,6 +93,10 @@ function requestFrom(values: FormValues) {
     url: values.text("url"),
     mode: Number(values.text("mode")),
     headers: value === "" ? [] : [{ name: "Authorization", value }],
+    drift: values.text("drift"),
+    scrub: values.lines("scrub"),
+    passMethods: values.lines("pass_methods"),
+    passMeta: values.lines("pass_meta"),
   };
 }
 
@@ -119,6 +124,7 @@ function AddServer({ onClose }: { readonly onClose: () => void }) {
         isSecret
       />
       <SelectField name="mode" label="New and changed tools" defaultValue={McpServerMode.QUARANTINE} options={MODES} />
+      <LimitFields />
     </ChangeDialog>
   );
 }
