@@ -206,6 +206,7 @@ function createMcpParts({
   encryptor,
   largeRequests,
   wrongKeys,
+  redaction,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor, scrubKinds: PERSONAL_KINDS });
   const definitions = new McpDefinitions({ database, logs });
@@ -241,6 +242,7 @@ function createMcpParts({
     metrics,
     publicUrl,
     largeRequests,
+    scrubJson: redaction.scrubJson,
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({ lookup: targets.lookup, log }),
     holdMs: config.mcpHoldMs,

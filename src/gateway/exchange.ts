@@ -17,6 +17,7 @@ import {
 } from "./messages.ts";
 import { type RelayEnd, relay, tooLongError } from "./relay.ts";
 import type { Answer, Reply } from "./reply.ts";
+import { MessageScrubber, type ScrubJson } from "./scrubbing.ts";
 import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall, Session } from "./sessions.ts";
 import { refusal } from "./tool-results.ts";
@@ -52,6 +53,7 @@ export interface ForwardingOptions {
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly ends: Pick<McpEnds, "watch">;
   readonly log: StoreLog;
+  readonly scrubJson: ScrubJson;
 }
 
 /** Passes messages to upstream servers, and their responses back. */
@@ -89,6 +91,7 @@ export class Forwarding {
   async relay(exchange: Exchange, ask: () => Promise<Response>, call: OpenCall | undefined): Promise<RelayEnd> {
     const { server, reply, session, ending } = exchange;
     const { maxResultBytes: maxBytes, answerMs } = this.#options;
+    const scrubber = server.scrub.length === 0 ? undefined : new MessageScrubber(server, this.#options);
     const giveUp = () => ending.abort(upstreamUnavailable(server.name, `sent nothing for ${answerMs / 1000} s`));
     let timer = call === undefined ? undefined : setTimeout(giveUp, answerMs);
     const callOf = (id: RpcId): OpenCall | undefined => {
@@ -113,8 +116,10 @@ export class Forwarding {
           if (answered === undefined) return given;
           answered.isAnswered = true;
           if (call === undefined) session?.open.delete(given.id);
+          if (scrubber !== undefined) return scrubber.response(answered.method, given, answered.transform);
           return answered.transform(given);
         },
+        scrubber,
         onDropped: this.#dropping(server),
         tooLong: (id) => this.#tooLong(exchange, id, call),
       });

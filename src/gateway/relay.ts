@@ -10,6 +10,7 @@ import {
   SseReader,
 } from "./messages.ts";
 import type { Answer } from "./reply.ts";
+import type { MessageScrubber } from "./scrubbing.ts";
 
 /** An upstream server's response on its way to the client. */
 export interface Relay {
@@ -25,6 +26,8 @@ export interface Relay {
   readonly onMessage: () => void;
   /** Tests whether a response to this id is awaited. */
   readonly awaits: (id: RpcId) => boolean;
+  /** Scrubs what is no awaited response; undefined if the server's messages are not scrubbed. */
+  readonly scrubber: Pick<MessageScrubber, "message" | "text"> | undefined;
   /** Changes a response before it is passed on, and records that it came. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
   /** Reports a message that is not passed on. */
@@ -76,7 +79,8 @@ async function relayWhole(options: Relay, type: string | undefined): Promise<Rel
   }
   // An error from before the message was read has no id, or is plain text.
   if (!response.ok && !reply.hasBegun) {
-    reply.text(response.status, type === "application/json" ? type : "text/plain; charset=utf-8", text);
+    const shown = (await options.scrubber?.text(text)) ?? text;
+    reply.text(response.status, type === "application/json" ? type : "text/plain; charset=utf-8", shown);
     return "ended";
   }
   throw upstreamUnavailable(server, `did not answer with a response (HTTP ${response.status})`);
@@ -129,7 +133,13 @@ async function passed(options: Relay, text: string): Promise<RpcMessage | undefi
     options.onDropped("is not a JSON-RPC message");
     return undefined;
   }
-  if (!isResponse(message)) return message;
+  if (!isResponse(message)) {
+    const { scrubber, onDropped } = options;
+    if (scrubber === undefined) return message;
+    const scrubbed = await scrubber.message(message);
+    if (scrubbed === undefined) onDropped("cannot be scrubbed");
+    return scrubbed;
+  }
   if (!options.awaits(message.id)) {
     options.onDropped("answers a request that was not sent");
     return undefined;

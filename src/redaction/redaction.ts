@@ -3,6 +3,7 @@ import type { Database } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { createTargets, type Lookup, type Targets } from "../webhook/target.ts";
+import { type IsKept, type JsonValue, scrubJson } from "./json-values.ts";
 import { createLeakageNotices, type Leakage, sealLeakage } from "./leakage-notices.ts";
 import { createRedactionWebhooks, type RedactionCaller, type RedactionWebhooks } from "./leakage-webhooks.ts";
 import { createPersonalValues, type PersonalValues } from "./personal-values.ts";
@@ -29,6 +30,8 @@ export interface Redaction {
   putSettings(caller: RedactionCaller, settings: RedactionSettings): Promise<RedactionSettings>;
   /** Scrubs one text in the same way as the proxy scrubs requests. */
   scrub(caller: RedactionCaller, text: string): Promise<ScrubbedText>;
+  /** Scrubs the values of some kinds in a JSON value; see `scrubJson`. Rejects as `Scrubbers.ofKinds` does. */
+  scrubJson(workspaceId: string, kinds: readonly string[], value: JsonValue, isKept: IsKept): Promise<JsonValue>;
   /** Seals a leak. Resolves with the function that sends the notices; see `sealLeakage`. */
   seal(leakage: Leakage): Promise<() => void>;
   /** Returns the guard of a workspace's stored objects in the account of `ACP_LLM_KEY`. */
@@ -73,6 +76,9 @@ export function createRedaction(options: RedactionOptions): Redaction {
       const findings: Finding[] = [];
       const onFinding = (finding: Finding): void => void findings.push(finding);
       return { text: await createPlaceholders({ scrubber }).hide(text, { onFinding }), findings };
+    },
+    async scrubJson(workspaceId, kinds, value, isKept) {
+      return scrubJson(await scrubbers.ofKinds(workspaceId, kinds), value, isKept);
     },
     seal: (leakage) => sealLeakage(logs, notices, leakage),
     storedObjects: (workspaceId) => createStoredObjects(encryptor, workspaceId),

@@ -23,6 +23,10 @@ export interface Scrubbers {
    * and ENCRYPTION_KEY_DIFFERS.
    */
   of(workspaceId: string): Promise<WorkspaceScrubber>;
+  /**
+   * Returns the scrubber for values of some kinds alone, whatever kinds the settings disable. Reads and rejects as `of` does.
+   */
+  ofKinds(workspaceId: string, kinds: readonly string[]): Promise<Scrubber>;
 }
 
 /** Parts of the scrubbers. */
@@ -34,6 +38,8 @@ export interface ScrubbersOptions {
 /** Maximum number of compiled scrubbers, one for each workspace, and of the characters of all their registered values. */
 const MAX_SCRUBBERS = 256;
 const MAX_CHARACTERS = 33_554_432;
+/** Maximum number of sets of kinds for which a workspace's scrubbers are kept. */
+const MAX_KINDS = 16;
 /** Values that are read and decrypted in one turn of the event loop. */
 const VALUES_AT_ONCE = 250;
 
@@ -44,6 +50,8 @@ interface Compiled {
   readonly revision: number;
   readonly values: Promise<Values>;
   readonly scrubber: Promise<Scrubber>;
+  /** Scrubbers for some kinds alone, by these kinds. */
+  readonly byKinds: LRUCache<string, Promise<Scrubber>>;
 }
 
 /** Reads the values of a workspace and decrypts only the new ones. */
@@ -79,7 +87,7 @@ export function createScrubbers(options: ScrubbersOptions): Scrubbers {
     const known: Promise<Values> = before?.values.catch(() => new Map()) ?? Promise.resolve(new Map());
     const values = known.then((each) => readValues(options, workspaceId, each));
     const scrubber = values.then((each) => compileScrubber({ registered: [...each.values()], allow, kinds }));
-    return { revision, values, scrubber };
+    return { revision, values, scrubber, byKinds: new LRUCache({ max: MAX_KINDS }) };
   };
 
   const compiledFor = (workspaceId: string, settings: RevisedSettings): Compiled => {
@@ -97,16 +105,38 @@ export function createScrubbers(options: ScrubbersOptions): Scrubbers {
     return compiled;
   };
 
+  /** Resolves as `scrubber` does. A failure forgets what was compiled. */
+  const settled = async <T>(workspaceId: string, compiled: Compiled, scrubber: Promise<T>): Promise<T> => {
+    try {
+      return await scrubber;
+    } catch (error) {
+      if (cache.get(workspaceId) === compiled) cache.delete(workspaceId);
+      throw error;
+    }
+  };
+
   return {
     async of(workspaceId) {
       const settings = await readSettings(options, workspaceId);
       const compiled = compiledFor(workspaceId, settings);
-      try {
-        return { scrubber: await compiled.scrubber, settings };
-      } catch (error) {
-        if (cache.get(workspaceId) === compiled) cache.delete(workspaceId);
-        throw error;
-      }
+      return { scrubber: await settled(workspaceId, compiled, compiled.scrubber), settings };
+    },
+
+    async ofKinds(workspaceId, kinds) {
+      const settings = await readSettings(options, workspaceId);
+      const compiled = compiledFor(workspaceId, settings);
+      const key = [...kinds].sort().join();
+      const known = compiled.byKinds.get(key);
+      if (known !== undefined) return settled(workspaceId, compiled, known);
+      const scrubber = compiled.values.then((values) =>
+        compileScrubber({
+          registered: [...values.values()].filter(({ kind }) => kinds.includes(kind)),
+          allow: settings.allow,
+          kinds: DETECTED_KINDS.filter((kind) => kinds.includes(kind)),
+        }),
+      );
+      compiled.byKinds.set(key, scrubber);
+      return settled(workspaceId, compiled, scrubber);
     },
   };
 }

@@ -4,6 +4,7 @@ import { Turns } from "../../async/turns.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { WorkspaceScrubber } from "../scrubbers.ts";
 import { PhoneLookups } from "../text/detectors/phone-lookups.ts";
+import { hideInText } from "../text/document-text.ts";
 import { createPlaceholders, type Placeholders } from "../text/placeholders.ts";
 import { isJsonType, mediaTypeOf, readRequestBody } from "./http-messages.ts";
 import type { ProxyTarget } from "./operations.ts";
@@ -205,32 +206,6 @@ const MEDIA_REFUSED =
 const TOKENS_REFUSED = "holds token numbers, which cannot be scrubbed; send text";
 /** Members that may hold text as token numbers. */
 const TOKEN_MEMBERS = new Set(["input", "prompt"]);
-/** Strings and numbers of a JSON document. */
-const JSON_TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[-+.0-9eE]*/g;
-
-function isJsonDocument(text: string): boolean {
-  if (!/^\s*[{["]/.test(text)) return false;
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/**
- * Hides the personal values of one text. In a JSON document, such as the arguments and results of tools, it hides them in the
- * decoded strings and numbers, so that escapes cannot conceal a value and the text stays JSON.
- */
-function hideText(hide: HideOptions["hide"], text: string): string {
-  if (!isJsonDocument(text)) return hide(text);
-  return text.replace(JSON_TOKENS, (token) => {
-    const said = token.startsWith('"') ? (JSON.parse(token) as string) : token;
-    const hidden = hideText(hide, said);
-    return hidden === said ? token : JSON.stringify(hidden);
-  });
-}
-
 function assertNoTokens(name: string, path: string, list: readonly Json[]): void {
   if (!TOKEN_MEMBERS.has(name)) return;
   const areNumbers = (items: readonly Json[]): boolean => items.some((item) => typeof item === "number");
@@ -248,8 +223,8 @@ function hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): 
   const hideMediaText = (path: string, text: string): string => {
     if (isMediaText(text)) return text;
     const held = textOfDataUrl(text);
-    if (held === undefined) return hideText(hidePlain, text);
-    if (hideText(hidePlain, held) !== held)
+    if (held === undefined) return hideInText(hidePlain, text);
+    if (hideInText(hidePlain, held) !== held)
       throw notScrubbable(path, "is a `data:` URL whose text holds a personal value");
     return text;
   };
@@ -257,7 +232,7 @@ function hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): 
   const hideMember = (path: string, name: string, value: Json, isInMedia: boolean): [string, Json] => {
     const isMediaHere = isMediaMember(name, value);
     if (!allowMedia && isMediaHere) throw notScrubbable(path, MEDIA_REFUSED);
-    const shown = isPlainName(name) && !DIGITS.test(name) ? name : hideText(hidePlain, name);
+    const shown = isPlainName(name) && !DIGITS.test(name) ? name : hideInText(hidePlain, name);
     return [shown, hide(path, name, value, isInMedia || isMediaHere)];
   };
 
@@ -276,11 +251,11 @@ function hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): 
   const hide = (path: string, name: string, value: Json, isInMedia: boolean): Json => {
     if (typeof value === "string") {
       if (isBytes(name, value)) return value;
-      return isInMedia ? hideMediaText(path, value) : hideText(hidePlain, value);
+      return isInMedia ? hideMediaText(path, value) : hideInText(hidePlain, value);
     }
     if (typeof value === "number") {
       const text = String(value);
-      const hidden = hideText(hidePlain, text);
+      const hidden = hideInText(hidePlain, text);
       return hidden === text ? value : hidden;
     }
     if (isMap(value)) return hideMap(path, value, isInMedia);
