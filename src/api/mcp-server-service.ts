@@ -14,6 +14,7 @@ import { printable } from "../registry/mcp-changes.ts";
 import type { McpDefinitions, McpToolVersion, PinnedTool, ReviewedTool } from "../registry/mcp-definitions.ts";
 import { driftText } from "../registry/mcp-drift.ts";
 import type { McpServer, McpServerMode, McpServers } from "../registry/mcp-servers.ts";
+import { maskedArguments, maskedUrl } from "../registry/secret-masks.ts";
 import { DEFAULT_WORKSPACE_ID } from "../registry/workspaces.ts";
 import type { Targets } from "../webhook/target.ts";
 import type { Caller } from "./context.ts";
@@ -34,15 +35,19 @@ export interface McpServerServiceOptions {
 const MAX_UNUSABLE = 100;
 const MAX_NAME = 256;
 
-function messageFrom(server: McpServer): MessageInitShape<typeof McpServerSchema> {
+/** Tests whether a caller may see URLs and arguments, which may hold secrets, as they are. */
+const seesSecrets = ({ role }: Caller): boolean => role === Role.ADMIN || role === Role.OPERATOR;
+
+function messageFrom(server: McpServer, caller: Caller): MessageInitShape<typeof McpServerSchema> {
   const { name, url, command, args, env, headers, mode, revision, createdAtMs, updatedAtMs } = server;
   const { passMethods, passMeta, driftSeconds, idleSeconds, scrub } = server;
+  const isPlain = seesSecrets(caller);
   return {
     name,
-    args: [...args],
+    args: [...(isPlain ? args : maskedArguments(args))],
     path: `/mcp/${name}`,
     revision: BigInt(revision),
-    ...(url === null ? {} : { url }),
+    ...(url === null ? {} : { url: isPlain ? url : maskedUrl(url) }),
     ...(command === null ? {} : { command, idleSeconds }),
     envNames: Object.keys(env).sort(),
     headerNames: Object.keys(headers).sort(),
@@ -100,17 +105,17 @@ export function createMcpServerService(options: McpServerServiceOptions): Servic
       if (command !== undefined) assertMayRunCommands(caller);
       if (url !== undefined) await targets.check(url);
       const draft = { ...fields, url, command, drift, idleSeconds, mode: modeFrom(mode) ?? "open" };
-      return { server: messageFrom(await servers.create(caller.workspaceId, caller.keyId, draft)) };
+      return { server: messageFrom(await servers.create(caller.workspaceId, caller.keyId, draft), caller) };
     },
 
     async listMcpServers(request, { caller }) {
       const page = namePageFrom(request, "mcp servers");
       const { items, next } = await servers.list(caller.workspaceId, page);
-      return { servers: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
+      return { servers: items.map((server) => messageFrom(server, caller)), nextPageToken: page.tokenAfter(next) };
     },
 
     async getMcpServer({ name }, { caller }) {
-      return { server: messageFrom(await servers.get(caller.workspaceId, name)) };
+      return { server: messageFrom(await servers.get(caller.workspaceId, name), caller) };
     },
 
     async updateMcpServer({ name, url, headers, mode, drift, idleSeconds, ...lists }, { caller }) {
@@ -125,11 +130,13 @@ export function createMcpServerService(options: McpServerServiceOptions): Servic
         passMeta: memberNames("pass_meta", lists.passMeta),
         scrub: memberNames("scrub", lists.scrub),
       };
-      return { server: messageFrom(await servers.update(caller.workspaceId, caller.keyId, name, update)) };
+      const updated = await servers.update(caller.workspaceId, caller.keyId, name, update);
+      const { server, droppedHeaders, quarantined } = updated;
+      return { server: messageFrom(server, caller), droppedHeaders: [...droppedHeaders], quarantined };
     },
 
     async deleteMcpServer({ name }, { caller }) {
-      return { server: messageFrom(await servers.delete(caller.workspaceId, caller.keyId, name)) };
+      return { server: messageFrom(await servers.delete(caller.workspaceId, caller.keyId, name), caller) };
     },
 
     async refreshMcpServer({ name }, { caller, signal }) {

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
   type PersonalValueSchema,
   RedactionService,
@@ -15,6 +16,7 @@ import {
   type RedactionWebhook,
   zonelessTime,
 } from "../redaction/index.ts";
+import { maskedUrl } from "../registry/secret-masks.ts";
 import type { Caller } from "./context.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
@@ -47,9 +49,10 @@ function valueFrom({
   return { id, kind, masked, createdAt: timestampFromMs(createdAtMs) };
 }
 
-function settingsFrom(settings: RedactionSettings): MessageInitShape<typeof RedactionSettingsSchema> {
+function settingsFrom(settings: RedactionSettings, { role }: Caller): MessageInitShape<typeof RedactionSettingsSchema> {
   const { restoreValues, allowMedia, disabledKinds, allow, llmUrl, llmKey } = settings;
-  const own = llmUrl === undefined ? {} : { llmUrl };
+  const isPlain = role === Role.ADMIN || role === Role.OPERATOR;
+  const own = llmUrl === undefined ? {} : { llmUrl: isPlain ? llmUrl : maskedUrl(llmUrl) };
   const lists = { disabledKinds: [...disabledKinds], allow: [...allow] };
   return { restoreValues, allowMedia, ...lists, ...own, hasLlmKey: llmKey !== undefined };
 }
@@ -123,17 +126,14 @@ function settingsFunctions(redaction: Redaction) {
   return {
     async getRedactionSettings(request, { caller }) {
       assertOwn(caller, request);
-      return { ok: true, settings: settingsFrom(await redaction.settings(caller)) };
+      return { ok: true, settings: settingsFrom(await redaction.settings(caller), caller) };
     },
 
     async putRedactionSettings(request, { caller }) {
       assertOwn(caller, request);
-      return {
-        ok: true,
-        settings: settingsFrom(
-          await redaction.putSettings(caller, { ...request, llmUrl: request.llmUrl, llmKey: request.llmKey }),
-        ),
-      };
+      const { llmUrl, llmKey } = request;
+      const { settings, hasDroppedKey } = await redaction.putSettings(caller, { ...request, llmUrl, llmKey });
+      return { ok: true, settings: settingsFrom(settings, caller), llmKeyDropped: hasDroppedKey };
     },
 
     async scrub(request, { caller }) {

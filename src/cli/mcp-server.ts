@@ -23,7 +23,8 @@ export function serverLine(server: JsonRecord): string {
   return `${textAt(server, "name").padEnd(20)}  ${textAt(server, "mode").padEnd(10)}  ${target}`;
 }
 
-const listedTexts = (record: JsonRecord, name: string): readonly string[] => {
+/** Returns a list of texts; empty if the member is missing. */
+export const listedTexts = (record: JsonRecord, name: string): readonly string[] => {
   const value = record[name];
   return Array.isArray(value) ? value.map(String) : [];
 };

@@ -1,7 +1,7 @@
 import type { JsonRecord } from "../verify/json.ts";
 import { type Command, CommandError } from "./command.ts";
 import { LIMIT_DETAILS, LIMIT_OPTIONS, limitsFrom } from "./mcp-limits.ts";
-import { pathOf, secretsFrom, serverLine } from "./mcp-server.ts";
+import { listedTexts, pathOf, secretsFrom, serverLine } from "./mcp-server.ts";
 import { serviceFrom } from "./service.ts";
 
 /** `agentctl mcp update` changes an MCP server. */
@@ -12,6 +12,8 @@ export const mcpUpdate: Command = {
   details: [
     "",
     ...LIMIT_DETAILS,
+    "A URL of another origin drops the stored headers that are not given again, and its definitions wait to be accepted, also",
+    "those of a server in mode open, unless `--open` is given.",
     "A list that is given replaces the present one, and an empty value clears it: `--scrub=`. `--remove-header` removes a header.",
   ],
   options: ["url", "key", "header", "remove-header", "quarantine", "open", ...LIMIT_OPTIONS],
@@ -32,6 +34,16 @@ export const mcpUpdate: Command = {
     if (Object.keys(body).length === 0) throw new CommandError("give something to change; see --help");
     const json = await serviceFrom(input)(pathOf(name), { method: "PATCH", body });
     const { server } = json as { server: JsonRecord };
-    return { lines: [`changed ${serverLine(server)}`], json };
+    return { lines: [`changed ${serverLine(server)}`, ...originLines(json)], json };
   },
 };
+
+/** Lines about what a new origin of the URL took away. */
+function originLines(json: JsonRecord): string[] {
+  const dropped = listedTexts(json, "dropped_headers").join(", ");
+  const quarantined = Number(json.quarantined);
+  return [
+    ...(dropped === "" ? [] : [`  dropped    ${dropped}: the URL has a new origin; set them again with --header`]),
+    ...(quarantined > 0 ? [`  to accept  ${quarantined} definitions, since the URL has a new origin`] : []),
+  ];
+}

@@ -9,7 +9,7 @@ import { createRedactionWebhooks, type RedactionCaller, type RedactionWebhooks }
 import { createPersonalValues, type PersonalValues } from "./personal-values.ts";
 import { createStoredObjects, type StoredObjects } from "./proxy/stored-objects.ts";
 import { createScrubbers, type Scrubbers } from "./scrubbers.ts";
-import { putSettings, type RedactionSettings, readSettings } from "./settings.ts";
+import { type PutSettings, putSettings, type RedactionSettings, readSettings } from "./settings.ts";
 import type { Finding } from "./text/personal-kinds.ts";
 import { createPlaceholders } from "./text/placeholders.ts";
 
@@ -27,7 +27,7 @@ export interface Redaction {
   readonly scrubbers: Scrubbers;
   settings(caller: RedactionCaller): Promise<RedactionSettings>;
   /** Replaces the settings as a whole. Rejects with INVALID_FIELD. */
-  putSettings(caller: RedactionCaller, settings: RedactionSettings): Promise<RedactionSettings>;
+  putSettings(caller: RedactionCaller, settings: RedactionSettings): Promise<PutSettings>;
   /** Scrubs one text in the same way as the proxy scrubs requests. */
   scrub(caller: RedactionCaller, text: string): Promise<ScrubbedText>;
   /** Scrubs the values of some kinds in a JSON value; see `scrubJson`. Rejects as `Scrubbers.ofKinds` does. */

@@ -2,6 +2,7 @@ import type { Pool } from "pg";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { checkedText } from "../registry/checked-text.ts";
+import { isSameOrigin } from "../registry/url-origin.ts";
 import { stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { RedactionSettingsEntity } from "../store/entities.ts";
@@ -124,12 +125,19 @@ async function assertUpstream({ targets }: SettingsContext, { llmUrl, llmKey }: 
 
 const HEADER_TEXT = /^[\x21-\x7e]+$/;
 
+/** Settings after a change. */
+export interface PutSettings {
+  readonly settings: RedactionSettings;
+  /** True if a stored key was dropped because its URL has another origin or is gone. */
+  readonly hasDroppedKey: boolean;
+}
+
 /** Replaces the settings as a whole. Seals nothing if they are equal. Rejects with INVALID_FIELD. */
 export async function putSettings(
   context: SettingsContext,
   { workspaceId, keyId }: RedactionCaller,
   settings: RedactionSettings,
-): Promise<RedactionSettings> {
+): Promise<PutSettings> {
   const { restoreValues, allowMedia, allow, llmUrl } = settings;
   const disabledKinds = [...settings.disabledKinds];
   assertKinds(disabledKinds);
@@ -137,12 +145,14 @@ export async function putSettings(
   await assertUpstream(context, settings);
   const { encryptor } = context;
   const log = await context.logs.of(workspaceId);
+  let hasDroppedKey = false;
   let wanted: RedactionSettings = { restoreValues, allowMedia, disabledKinds, allow, llmUrl, llmKey: settings.llmKey };
   await log.change(keyId, async ({ transaction, seal }) => {
     const { revision: _, ...before } = await raiseRevision(transaction, encryptor, workspaceId);
-    // The key is never shown, so a caller that sends back the settings it read does not have it. The key is kept only for the same address.
-    if (llmUrl !== undefined && llmUrl === before.llmUrl)
-      wanted = { ...wanted, llmKey: wanted.llmKey ?? before.llmKey };
+    // The key is never shown, so a caller that sends back the settings it read does not have it. It is kept only for its origin.
+    const staysPut = llmUrl !== undefined && before.llmUrl !== undefined && isSameOrigin(llmUrl, before.llmUrl);
+    if (staysPut) wanted = { ...wanted, llmKey: wanted.llmKey ?? before.llmKey };
+    hasDroppedKey = before.llmKey !== undefined && wanted.llmKey === undefined;
     if (JSON.stringify(before) === JSON.stringify(wanted)) return;
     const sealedPrivate = encryptPrivate(encryptor, workspaceId, wanted);
     const columns = { restoreValues, allowMedia, disabledKinds, sealedPrivate };
@@ -156,5 +166,5 @@ export async function putSettings(
       own_llm: llmUrl !== undefined,
     });
   });
-  return wanted;
+  return { settings: wanted, hasDroppedKey };
 }

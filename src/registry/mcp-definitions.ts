@@ -109,6 +109,8 @@ const CACHE_MS = 600_000;
 const CHANGES: ReadonlySet<ControlChange["type"]> = new Set([
   "mcp_tool_changed",
   "mcp_tool_accepted",
+  // A new origin returns definitions to quarantine.
+  "mcp_server_updated",
   "mcp_server_deleted",
 ]);
 

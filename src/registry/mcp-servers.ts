@@ -11,6 +11,8 @@ import { checkedText } from "./checked-text.ts";
 import { driftFrom, driftSecondsOf, driftText } from "./mcp-drift.ts";
 import { checkedPassMeta, checkedPassMethods, checkedScrub, type McpPassing } from "./mcp-passing.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import { maskedArguments, maskedUrl } from "./secret-masks.ts";
+import { isSameOrigin } from "./url-origin.ts";
 
 /** Treatment of new and changed tools: in force at once, or only once a person has accepted them. */
 export type McpServerMode = "open" | "quarantine";
@@ -79,6 +81,15 @@ export interface McpServerUpdate {
   readonly drift: string | undefined;
   readonly idleSeconds: number | undefined;
   readonly scrub: readonly string[] | undefined;
+}
+
+/** A server after an update. */
+export interface UpdatedMcpServer {
+  readonly server: McpServer;
+  /** Names of the stored headers that a new origin of the URL dropped, sorted. */
+  readonly droppedHeaders: readonly string[];
+  /** Number of definitions in force that a new origin of the URL returned to quarantine. */
+  readonly quarantined: number;
 }
 
 /** Parts of `McpServers`. */
@@ -195,24 +206,46 @@ export class McpServers {
     });
   }
 
-  /** Changes a server. Rejects with MCP_SERVER_NOT_FOUND and INVALID_FIELD. The URL MUST have been checked. */
-  async update(workspaceId: string, by: string, name: string, update: McpServerUpdate): Promise<McpServer> {
+  /**
+   * Changes a server. A new origin of its URL drops the stored headers that the update does not name, and returns its definitions
+   * to quarantine, also those of an `open` server unless the update itself says `open`. Rejects with MCP_SERVER_NOT_FOUND and
+   * INVALID_FIELD. The URL MUST have been checked.
+   */
+  async update(workspaceId: string, by: string, name: string, update: McpServerUpdate): Promise<UpdatedMcpServer> {
     const log = await this.#logs.of(workspaceId);
     return log.change(by, async (scope) => {
       const { transaction, nowMs, seal } = scope;
       const before = this.#serverFrom(await getRow(scope, name));
+      const { url = before.url } = update;
       if (update.url !== undefined && before.url === null) throw invalidField("url", "is for a server that has a URL");
+      const hasMoved = url !== null && before.url !== null && !isSameOrigin(url, before.url);
+      // Whoever can name an origin must not be sent what was stored for another one, nor inherit its accepted definitions.
+      const kept = hasMoved ? {} : before.headers;
+      const headers = headersAfter(before, kept, update.headers);
+      const mode = update.mode ?? (hasMoved ? "quarantine" : before.mode);
       const changed = {
-        ...limitsAfter(before, update, this.#scrubKinds),
-        url: update.url ?? before.url,
-        headers: headersAfter(before, update.headers),
+        ...limitsAfter(before, { ...update, mode }, this.#scrubKinds),
+        url,
+        headers,
         revision: before.revision + 1,
         updatedAtMs: nowMs,
       };
       const row = this.#rowFrom({ ...before, ...changed });
       await transaction.nativeUpdate(McpServerEntity, { workspaceId, name: before.name }, { ...row });
-      seal({ type: "mcp_server_updated", mcp_server: sealedFrom(row) });
-      return this.#serverFrom(row);
+      const server = this.#serverFrom(row);
+      const mcp_server = sealedFrom(row);
+      if (!hasMoved) {
+        seal({ type: "mcp_server_updated", mcp_server });
+        return { server, droppedHeaders: [], quarantined: 0 };
+      }
+      const named = new Set(update.headers.map((header) => header.name.toLowerCase()));
+      const droppedHeaders = Object.keys(before.headers)
+        .filter((header) => !named.has(header))
+        .sort();
+      const quarantined = mode === "quarantine" ? await quarantineDefinitions(scope, before.name) : 0;
+      const new_origin = { dropped_headers: droppedHeaders, quarantined };
+      seal({ type: "mcp_server_updated", mcp_server, new_origin });
+      return { server, droppedHeaders, quarantined };
     });
   }
 
@@ -294,6 +327,14 @@ export class McpServers {
   }
 }
 
+/** Takes every definition of a server out of force, and returns the number of those that were in force. */
+async function quarantineDefinitions({ transaction, state }: ChangeScope, server: string): Promise<number> {
+  const where = { workspaceId: state.workspaceId, server, acceptedAtMs: { $ne: null } };
+  const accepted = await transaction.find(McpToolEntity, where, { fields: ["name"] });
+  await transaction.nativeUpdate(McpToolEntity, where, { acceptedBy: null, acceptedAtMs: null });
+  return new Set(accepted.map(({ name }) => name)).size;
+}
+
 async function getRow({ transaction, state }: ChangeScope, name: string): Promise<McpServerRow> {
   const where = { workspaceId: state.workspaceId, name: name.toLowerCase() };
   const row = await transaction.findOne(McpServerEntity, where);
@@ -301,14 +342,15 @@ async function getRow({ transaction, state }: ChangeScope, name: string): Promis
   return row;
 }
 
+/** Builds the sealed form. The log has no place for secrets, so a URL and arguments are masked. */
 function sealedFrom(row: McpServerRow): SealedMcpServer {
   const { name, url = null, command = null, args, envNames, headerNames, quarantine } = row;
   const mode = quarantine ? "quarantine" : "open";
   return {
     name,
-    url,
+    url: url === null ? null : maskedUrl(url),
     command,
-    args,
+    args: maskedArguments(args),
     env_names: envNames,
     header_names: headerNames,
     mode,
@@ -403,8 +445,9 @@ function checkedHeader(field: string, { name, value }: NamedSecret): string {
   return lower;
 }
 
-function headersAfter({ url, headers }: McpServer, given: readonly NamedSecret[]): NamedSecrets {
+/** Returns the headers after an update. `kept`: the stored ones that stay unless they are named. */
+function headersAfter({ url }: McpServer, kept: NamedSecrets, given: readonly NamedSecret[]): NamedSecrets {
   if (given.length > 0 && url === null) throw invalidField("headers", "go with a `url` only");
   const changed = secretsFrom("headers", given, checkedHeader);
-  return Object.fromEntries(Object.entries({ ...headers, ...changed }).filter(([, value]) => value !== ""));
+  return Object.fromEntries(Object.entries({ ...kept, ...changed }).filter(([, value]) => value !== ""));
 }

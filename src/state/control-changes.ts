@@ -150,10 +150,11 @@ export type RevokedIds = {
 /** An MCP server as sealed, without its secrets. */
 export type SealedMcpServer = {
   readonly name: string;
-  /** Null for a command. */
+  /** Null for a command. Parts that may be secrets are masked, in entries from before they are not. */
   readonly url: string | null;
   /** Null for a URL. */
   readonly command: string | null;
+  /** Masked as the URL is. */
   readonly args: readonly string[];
   /** Names of the environment variables, sorted. */
   readonly env_names: readonly string[];
@@ -314,7 +315,17 @@ export type ControlChange =
     }
   | { readonly type: "personal_values_added"; readonly kinds: Readonly<Record<string, number>> }
   | { readonly type: "mcp_server_created"; readonly mcp_server: SealedMcpServer }
-  | { readonly type: "mcp_server_updated"; readonly mcp_server: SealedMcpServer }
+  | {
+      readonly type: "mcp_server_updated";
+      readonly mcp_server: SealedMcpServer;
+      /** Present if the URL got another origin. */
+      readonly new_origin?: {
+        /** Names of the stored headers that were dropped, sorted. */
+        readonly dropped_headers: readonly string[];
+        /** Number of definitions that are no longer in force. */
+        readonly quarantined: number;
+      };
+    }
   | { readonly type: "mcp_server_deleted"; readonly name: string }
   | {
       /** New or changed definition of a tool of an MCP server. */

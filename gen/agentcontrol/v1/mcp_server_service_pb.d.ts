@@ -25,7 +25,8 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
   name: string;
 
   /**
-   * Streamable HTTP endpoint; unset for a command.
+   * Streamable HTTP endpoint; unset for a command. Auditors see `***` in place of its query and of parts of its path that may be
+   * secrets.
    *
    * @generated from field: optional string url = 2;
    */
@@ -39,7 +40,7 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
   command?: string | undefined;
 
   /**
-   * Arguments of the command.
+   * Arguments of the command. Auditors see the names of options alone, and `***` in place of anything else.
    *
    * @generated from field: repeated string args = 4;
    */
@@ -530,7 +531,9 @@ export declare type UpdateMcpServerRequest = Message<"agentcontrol.v1.UpdateMcpS
   name: string;
 
   /**
-   * A new URL, of a server that has one; absent leaves it unchanged.
+   * A new URL, of a server that has one; absent leaves it unchanged. A URL of another origin (scheme, host or port) drops every
+   * stored header that `headers` does not give again, and returns the accepted definitions to quarantine. So does it for a
+   * server in mode `open`, which gets the mode `quarantine`, unless `mode` says `open` again.
    *
    * @generated from field: optional string url = 2;
    */
@@ -538,7 +541,7 @@ export declare type UpdateMcpServerRequest = Message<"agentcontrol.v1.UpdateMcpS
 
   /**
    * New values of existing headers, and new headers; an empty value removes a header. Headers that are not named stay as
-   * they are.
+   * they are, unless `url` has a new origin.
    *
    * @generated from field: repeated agentcontrol.v1.NamedSecret headers = 3;
    */
@@ -606,6 +609,21 @@ export declare type UpdateMcpServerResponse = Message<"agentcontrol.v1.UpdateMcp
    * @generated from field: agentcontrol.v1.McpServer server = 1;
    */
   server?: McpServer | undefined;
+
+  /**
+   * Names of the stored headers that were dropped because the URL has a new origin, sorted; the server is sent none of them
+   * until they are set again.
+   *
+   * @generated from field: repeated string dropped_headers = 2;
+   */
+  droppedHeaders: string[];
+
+  /**
+   * Number of definitions in force that wait to be accepted again because the URL has a new origin.
+   *
+   * @generated from field: int32 quarantined = 3;
+   */
+  quarantined: number;
 };
 
 /**

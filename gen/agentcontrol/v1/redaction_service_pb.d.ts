@@ -143,7 +143,8 @@ export declare type RedactionSettings = Message<"agentcontrol.v1.RedactionSettin
   allow: string[];
 
   /**
-   * Base URL of the workspace's own model service, ending in `/v1`; unset: that of the control plane. Kept encrypted.
+   * Base URL of the workspace's own model service, ending in `/v1`; unset: that of the control plane. Kept encrypted. Auditors
+   * see `***` in place of parts of its path that may be secrets.
    *
    * @generated from field: optional string llm_url = 5;
    */
@@ -832,7 +833,7 @@ export declare type PutRedactionSettingsRequest = Message<"agentcontrol.v1.PutRe
 
   /**
    * Key for it, at most 500 visible ASCII characters. Kept encrypted and never returned. Absent: the stored key stays as
-   * long as `llm_url` stays the same; a new URL without a key has none.
+   * long as `llm_url` keeps its origin (scheme, host and port); a URL of another origin has no key until one is given.
    *
    * @generated from field: optional string llm_key = 7;
    */
@@ -864,6 +865,13 @@ export declare type PutRedactionSettingsResponse = Message<"agentcontrol.v1.PutR
    * @generated from field: agentcontrol.v1.RedactionSettings settings = 2;
    */
   settings?: RedactionSettings | undefined;
+
+  /**
+   * True if a stored key was dropped, because `llm_url` has another origin or is gone.
+   *
+   * @generated from field: bool llm_key_dropped = 3;
+   */
+  llmKeyDropped: boolean;
 };
 
 /**

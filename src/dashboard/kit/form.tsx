@@ -104,7 +104,12 @@ export function TextField({
   hint,
   defaultValue,
   isSecret = false,
-}: FormFieldProps & { readonly defaultValue?: string | undefined; readonly isSecret?: boolean }) {
+  onChange,
+}: FormFieldProps & {
+  readonly defaultValue?: string | undefined;
+  readonly isSecret?: boolean;
+  readonly onChange?: (value: string) => void;
+}) {
   return (
     <Field label={label} hint={hint} fault={useFault(name)}>
       {(control) => (
@@ -113,6 +118,7 @@ export function TextField({
           name={name}
           type={isSecret ? "password" : "text"}
           defaultValue={defaultValue}
+          onChange={({ target }) => onChange?.(target.value)}
           autoComplete={isSecret ? "new-password" : "off"}
           spellCheck={false}
         />
