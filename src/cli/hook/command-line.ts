@@ -11,9 +11,9 @@ const EARLIER_MARK = "ACP_AGENT_KEY";
 const SCRIPT = [
   '/usr/bin/env -i "$@"',
   "code=$?",
-  '[ "$code" = 0 ] && exit 0',
-  '[ "$code" = 2 ] || { command -p cat > /dev/null; echo "Agent Control Plane: the hook did not run (exit code $code); run agentctl attach again." >&2; }',
-  'echo "The tool did not run." >&2',
+  '[ "$code" = 0 ] || [ "$code" = 2 ] && exit "$code"',
+  "command -p cat > /dev/null",
+  'echo "Agent Control Plane: the hook did not run (exit code $code); run agentctl attach again. The tool did not run." >&2',
   "exit 2",
 ].join("; ");
 

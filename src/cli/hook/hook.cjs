@@ -11,6 +11,7 @@
 const { createHmac, randomBytes, timingSafeEqual } = require("node:crypto");
 const { closeSync, constants, fstatSync, openSync, readFileSync } = require("node:fs");
 
+const EVENT = "PreToolUse";
 const MAX_EVENT_BYTES = 16 * 1024 * 1024;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_CONNECTION_BYTES = 1024 * 1024;
@@ -29,20 +30,27 @@ class Blocked extends Error {}
 const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * Ends the process after writing a text. Exit code 2 with a text on standard error blocks a call in both clients.
+ * Ends the process after writing a text. Exit code 2 blocks a call in both clients, in Codex only with a text on standard error.
  * @param {NodeJS.WriteStream} stream @param {string} text @param {0 | 2} code
  */
 function end(stream, text, code) {
   if (isEnded) return;
   isEnded = true;
-  stream.once("error", () => process.exit(2));
+  stream.once("error", () => process.exit(1));
   stream.write(text, () => process.exit(code));
 }
 
-/** @param {unknown} error */
+/**
+ * Blocks the call in the client's own form: Claude Code shows the whole command line beside a text on standard error.
+ * @param {unknown} error
+ */
 function block(error) {
   const why = error instanceof Blocked ? error.message : `the hook failed (${codeOf(error)})`;
-  end(process.stderr, `Agent Control Plane: ${why}.\n`, 2);
+  const reason = `Agent Control Plane: ${why}. The tool did not run.`;
+  const [client, , , , mode] = process.argv.slice(2);
+  if (client !== "claude-code" || mode === "report") return end(process.stderr, `${reason}\n`, 2);
+  const specific = { hookEventName: EVENT, permissionDecision: "deny", permissionDecisionReason: reason };
+  end(process.stdout, JSON.stringify({ hookSpecificOutput: specific }), 0);
 }
 
 /** Names an error by its code: a message of the system may contain an address or a path. @param {unknown} error */
@@ -189,7 +197,7 @@ function replyOf(client, output) {
   const [name, ...others] = Object.keys(output);
   if (name === undefined) return { text: "", code: 0 };
   const specific = output.hookSpecificOutput;
-  if (others.length > 0 || !isRecord(specific) || specific.hookEventName !== "PreToolUse") throw unknownForm();
+  if (others.length > 0 || !isRecord(specific) || specific.hookEventName !== EVENT) throw unknownForm();
   const { permissionDecision: decision, permissionDecisionReason: reason, updatedInput } = specific;
   const hasReason = typeof reason === "string" && reason.trim() !== "";
   const text = JSON.stringify(output);
@@ -225,7 +233,7 @@ async function main() {
   else end(code === 0 ? process.stdout : process.stderr, text, code);
 }
 
-// Whatever ends the process early blocks the call.
-process.exitCode = 2;
+// Whatever ends the process without a text: the command line around the hook then writes one.
+process.exitCode = 1;
 process.on("uncaughtException", block);
 main().catch(block);

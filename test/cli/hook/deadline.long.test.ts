@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { createFolder, type Folder } from "../harness.ts";
 import {
+  blockReason,
   bodyOf,
   connectionFile,
   EVENT,
@@ -32,10 +33,7 @@ describe("the hook of a coding agent", () => {
     const runs = lines.map((line) => runCommandLine(line, EVENT));
     runs.push(runCommandLine(hookLine(silent.url, folder.path("none.json")), undefined));
     const startedAt = performance.now();
-    for (const { code, stdout, stderr } of await Promise.all(runs)) {
-      expect([code, stdout]).to.deep.equal([2, ""]);
-      expect(stderr).to.contain("gave no answer in 30 s");
-    }
+    for (const run of await Promise.all(runs)) expect(blockReason(run)).to.contain("gave no answer in 30 s");
     expect(performance.now() - startedAt).to.be.greaterThan(29_000);
     await Promise.all([silent.close(), dripping.close()]);
   });

@@ -19,6 +19,18 @@ export interface HookRun {
   readonly writeError: string | undefined;
 }
 
+/**
+ * Reason with which a run blocks the call in its client's form: a denial on standard output, or exit code 2 with a text. Undefined if
+ * the client would run the tool.
+ */
+export function blockReason({ code, stdout, stderr, writeError }: HookRun): string | undefined {
+  if (writeError !== undefined) return undefined;
+  if (code === 2 && stdout === "") return stderr.trim() === "" ? undefined : stderr;
+  if (code !== 0 || !stdout.startsWith("{")) return undefined;
+  const output = JSON.parse(stdout).hookSpecificOutput;
+  return output?.permissionDecision === "deny" ? output.permissionDecisionReason : undefined;
+}
+
 /** The hook of the sources. */
 export const HOOK = fileURLToPath(new URL("../../../src/cli/hook/hook.cjs", import.meta.url));
 /** Key of the tests' agent. */
