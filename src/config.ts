@@ -30,7 +30,6 @@ const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
 /** Below the 60 s after which many MCP clients drop a call. */
 const DEFAULT_MCP_HOLD_MS = 50_000;
-const DEFAULT_MCP_PROGRESS_HOLD_MS = 3_600_000;
 const DEFAULT_MCP_ANSWER_MS = 300_000;
 const DEFAULT_MCP_MAX_RESULT_BYTES = 8_388_608;
 
@@ -136,8 +135,8 @@ export interface Config {
   readonly mcpHosts: readonly string[];
   /** Milliseconds for which a tool call waits for a person. */
   readonly mcpHoldMs: number;
-  /** The same for a client that asked for progress. */
-  readonly mcpProgressHoldMs: number;
+  /** The same for a client that asked for progress; null: as long as for any other. */
+  readonly mcpProgressHoldMs: number | null;
   readonly mcpAnswerMs: number;
   /** Issuer of access tokens that MCP clients may present; null: none. */
   readonly mcpOidcIssuer: string | null;
@@ -506,11 +505,10 @@ const VARIABLES = {
     DEFAULT_MCP_HOLD_MS,
     "milliseconds for which an MCP call waits for a person",
   ),
-  mcpProgressHoldMs: variable(
+  mcpProgressHoldMs: optional(
     "ACP_MCP_PROGRESS_HOLD_MS",
     whole(0, 86_400_000, " of milliseconds"),
-    DEFAULT_MCP_PROGRESS_HOLD_MS,
-    "the same for a client that asked for progress, which it gets every 10 seconds",
+    "the same for a client that asked for progress; set it only if every such client waits longer than that; unset: the same time",
   ),
   mcpAnswerMs: variable(
     "ACP_MCP_ANSWER_MS",

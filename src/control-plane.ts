@@ -31,6 +31,7 @@ import { McpCallers } from "./gateway/caller.ts";
 import { McpGateway } from "./gateway/gateway.ts";
 import { HeldActions } from "./gateway/held-actions.ts";
 import { CodingAgentHooks } from "./gateway/hooks.ts";
+import { KeptResults } from "./gateway/kept-results.ts";
 import { RequestOrigins } from "./gateway/origin.ts";
 import { ProtectedResource } from "./gateway/protected-resource.ts";
 import { McpEnds } from "./gateway/session-ends.ts";
@@ -142,6 +143,7 @@ interface McpParts {
   readonly gateway: McpGateway;
   readonly resource: ProtectedResource;
   readonly hooks: CodingAgentHooks;
+  readonly kept: KeptResults;
 }
 
 /** File of the generated signing key, in the data directory. */
@@ -230,23 +232,24 @@ function createMcpParts({
   const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests });
   const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience });
   const ends = new McpEnds({ logs });
+  const kept = new KeptResults({ pool: database.pool, logs, encryptor, log });
   const gateway = new McpGateway({
     resource,
     servers,
     definitions,
     held,
+    kept,
     callers,
     ends,
     logs,
     log,
     metrics,
-    publicUrl,
     largeRequests,
     scrubJson: redaction.scrubJson,
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({ lookup: targets.lookup, log }),
     holdMs: config.mcpHoldMs,
-    progressHoldMs: config.mcpProgressHoldMs,
+    progressHoldMs: config.mcpProgressHoldMs ?? undefined,
     answerMs: config.mcpAnswerMs,
     maxBodyBytes: config.maxBodyBytes,
     maxResultBytes: config.mcpMaxResultBytes,
@@ -260,7 +263,7 @@ function createMcpParts({
     largeRequests,
     maxBodyBytes: config.maxBodyBytes,
   });
-  return { servers, definitions, targets, gateway, resource, hooks };
+  return { servers, definitions, targets, gateway, resource, hooks, kept };
 }
 
 /** Serves the public keys, for verifying certificates, checkpoints and tokens offline. */
@@ -440,10 +443,12 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       const addresses = await servers.listen(config);
       webhooks.start();
       expiry.start(logs);
+      mcp.kept.start();
       return addresses;
     },
     async close() {
       const drained = servers.close(config.drainMs);
+      mcp.kept.close();
       await mcp.gateway.close();
       await drained;
       mcp.servers.close();

@@ -158,6 +158,13 @@ const ENDS: Readonly<Record<string, string>> = {
   withdrawal: " because every request was withdrawn",
 };
 
+const resultGiven: Explainer = (entry, { decisionId }) => {
+  if (textAt(entry, "decision_id") !== decisionId) return undefined;
+  const result = textAt(entry, "result");
+  const what = result === "kept" ? "got its result" : `heard that its result is ${result}`;
+  return { topic: "result given", text: `an identical call of decision ${decisionId} ${what}` };
+};
+
 const escalationWithdrawn: Explainer = (entry, { escalationIds }) => {
   const id = textAt(entry, "escalation_id");
   if (!escalationIds.has(id)) return undefined;
@@ -260,6 +267,7 @@ const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, re
   ["escalation_resolved", [escalationResolved]],
   ["escalation_withdrawn", [escalationWithdrawn]],
   ["escalation_extended", [escalationExtended]],
+  ["mcp_result_given", [resultGiven]],
   ["key_created", [keyCreated]],
   ["key_revoked", [keyRevoked]],
   ["authority_created", [authorityCreated]],

@@ -4,10 +4,23 @@ import { type ControlPlaneError, ErrorReason } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { printable } from "../registry/mcp-changes.ts";
 import type { StoreLog } from "../store/migrate.ts";
+import { digestOf } from "../tree/canonical.ts";
+import type { ApprovedCalls } from "./approved-calls.ts";
+import type { CallDigest } from "./earlier-calls.ts";
+import type { Generation } from "./endpoint.ts";
 import { type Exchange, type Forwarding, inGeneration, type Unrouted } from "./exchange.ts";
 import { disagreeingParameter, repeatedHeaders } from "./headers.ts";
 import type { Incoming } from "./incoming.ts";
-import { createError, createResult, isRequest, RPC_CODES, type RpcRequest } from "./messages.ts";
+import type { KeptAnswer } from "./kept-results.ts";
+import {
+  createError,
+  createResult,
+  isRequest,
+  RPC_CODES,
+  type RpcId,
+  type RpcRequest,
+  type RpcResponse,
+} from "./messages.ts";
 import type { Answer } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall } from "./sessions.ts";
@@ -19,6 +32,7 @@ import { DECISION_META, decisionMeta } from "./tool-results.ts";
 /** Parts of `DecidedRequests`. */
 export interface DecidedRequestsOptions {
   readonly calls: ToolCalls;
+  readonly approved: Pick<ApprovedCalls, "forward">;
   readonly lists: ToolLists;
   readonly forwarding: Forwarding;
   readonly ends: Pick<McpEnds, "endOf">;
@@ -43,8 +57,9 @@ export class DecidedRequests {
 
   /** Counts the outcome of a call. */
   count(outcome: DecidedOutcome): void {
-    const decision = outcome.sealed?.decision ?? "refused";
-    this.#outcomes.inc({ outcome: outcome.kind === "forward" ? "forwarded" : decision });
+    const { kind, sealed } = outcome;
+    const word = kind === "forward" ? "forwarded" : kind === "recalled" ? "recalled" : (sealed?.decision ?? "refused");
+    this.#outcomes.inc({ outcome: word });
   }
 
   /**
@@ -57,8 +72,8 @@ export class DecidedRequests {
     call: OpenCall,
     { parameters, tasks }: Pick<Incoming, "parameters"> & { readonly tasks: EscalationTasks },
   ): Promise<boolean> {
-    const { calls, lists, forwarding, ends } = this.#options;
-    const { server, caller, session, reply, bytes, ending, generation, headers } = exchange;
+    const { calls, approved, lists, forwarding, ends } = this.#options;
+    const { server, caller, session, reply, bytes, ending, generation, headers, publicUrl } = exchange;
     const { id, params = {} } = request;
     const tool = ownValue(params, "name");
     const args = ownValue(params, "arguments") ?? {};
@@ -91,6 +106,8 @@ export class DecidedRequests {
       signal: ending.signal,
       known,
       review,
+      publicUrl,
+      digestOf: digestWith(params),
       isTask: tasks.isDeclared(exchange, request),
       onHeld: token === undefined ? undefined : (message, seconds) => progress(reply, token, message, seconds),
     });
@@ -98,6 +115,11 @@ export class DecidedRequests {
     if (outcome.kind === "escalated") {
       const meta = { [DECISION_META]: decisionMeta(outcome.sealed) };
       await reply.finish(createResult(id, await tasks.create(exchange, outcome.sealed.escalationId ?? "", meta)));
+      return true;
+    }
+    if (outcome.kind === "recalled") {
+      await reply.finish(recalledResponse(id, generation, outcome.answer));
+      if (!(await reply.delivered())) await outcome.putBack();
       return true;
     }
     if (outcome.kind === "answer") {
@@ -108,7 +130,10 @@ export class DecidedRequests {
     const given = outcome.arguments === args ? parameters : undefined;
     const repeated = repeatedHeaders(given, outcome.repeated, outcome.arguments);
     const forwarded = { ...request, params: { ...params, arguments: outcome.arguments } };
-    return forwarding.forward({ ...exchange, headers: { ...headers, ...repeated } }, forwarded, call);
+    const sent = { ...exchange, headers: { ...headers, ...repeated } };
+    if (outcome.approved === undefined) return forwarding.forward(sent, forwarded, call);
+    const decided = { action: outcome.approved, decisionId: outcome.sealed.decisionId };
+    return approved.forward(forwarding, sent, forwarded, call, decided);
   }
 
   /**
@@ -136,6 +161,18 @@ export class DecidedRequests {
     const details = { workspaceId, server: name, agentId: caller.agentId, tool: printable(tool, 256), result };
     this.#options.log.warn(details, "mcp call refused");
   }
+}
+
+/** Creates the response that an earlier identical call got. The request is that of another client, of either generation. */
+function recalledResponse(id: RpcId, generation: Generation, { result, error }: KeptAnswer): RpcResponse {
+  if (error !== undefined) return { jsonrpc: "2.0", id, error };
+  return createResult(id, inGeneration(generation, result ?? {}));
+}
+
+/** Binds the digest of a call to the parameters beside the ones that are decided: another `requestState` is another call. */
+function digestWith({ name: _, arguments: __, _meta: ___, ...further }: JsonObject): CallDigest {
+  if (Object.keys(further).length === 0) return (digest) => digest;
+  return (digest) => digestOf({ digest, further });
 }
 
 async function progress(reply: Answer, token: JsonValue, message: string, seconds: number): Promise<void> {

@@ -22,6 +22,13 @@ import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall, Session } from "./sessions.ts";
 import { refusal } from "./tool-results.ts";
 
+/** Reason of an exchange whose client has closed its connection. */
+export class ClientLeft extends ControlPlaneError {
+  constructor() {
+    super(ErrorReason.CANCELLED, "the client disconnected");
+  }
+}
+
 /** One message of a client in flight. */
 export interface Exchange {
   readonly server: McpServer;
@@ -32,6 +39,8 @@ export interface Exchange {
   readonly headers: Readonly<Record<string, string>>;
   readonly session: Session | undefined;
   readonly reply: Answer;
+  /** Base URL of the dashboard's pages; undefined if the service does not know its own address. */
+  readonly publicUrl: string | undefined;
   /** Size of the message that is decided and forwarded. */
   readonly bytes: number;
   /** Aborts when the client disconnects or cancels the call, when its key ends, or when the service closes. */
@@ -39,7 +48,7 @@ export interface Exchange {
 }
 
 /** A client's message in flight before it has an endpoint. */
-export interface Unrouted extends Pick<Exchange, "caller" | "server" | "ending" | "bytes"> {
+export interface Unrouted extends Pick<Exchange, "caller" | "server" | "publicUrl" | "ending" | "bytes"> {
   readonly reply: Reply;
 }
 
@@ -115,6 +124,7 @@ export class Forwarding {
           const answered = callOf(given.id);
           if (answered === undefined) return given;
           answered.isAnswered = true;
+          answered.onAnswered?.();
           if (call === undefined) session?.open.delete(given.id);
           if (scrubber !== undefined) return scrubber.response(answered.method, given, answered.transform);
           return answered.transform(given);

@@ -16,9 +16,11 @@ import { createHeldBytes, maxHeldBytesFor } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
 import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
+import { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCallers } from "./caller.ts";
 import { DecidedRequests } from "./decided-requests.ts";
 import {
+  ClientLeft,
   type Exchange,
   Forwarding,
   type ForwardingOptions,
@@ -28,6 +30,7 @@ import {
   type Unrouted,
 } from "./exchange.ts";
 import { errorBody, type Incoming, incomingFrom } from "./incoming.ts";
+import type { KeptResults } from "./kept-results.ts";
 import {
   createError,
   errorFromFault,
@@ -49,10 +52,15 @@ import { ToolLists, type ToolListsOptions } from "./tool-lists.ts";
 import type { Upstreams } from "./upstreams.ts";
 
 /** Parts and settings of the gateway. */
-export interface GatewayOptions extends ToolCallsOptions, ToolListsOptions, ForwardingOptions, SessionsOptions {
+export interface GatewayOptions
+  extends Omit<ToolCallsOptions, "approved">,
+    ToolListsOptions,
+    ForwardingOptions,
+    SessionsOptions {
   readonly servers: Pick<McpServers, "find">;
   readonly callers: Pick<McpCallers, "identify">;
   readonly ends: Pick<McpEnds, "watch" | "endOf">;
+  readonly kept: KeptResults;
   readonly origins: Pick<RequestOrigins, "assertAllowed">;
   readonly resource: Pick<ProtectedResource, "resourceOf" | "challenge">;
   readonly upstreams: Upstreams;
@@ -64,7 +72,6 @@ export interface GatewayOptions extends ToolCallsOptions, ToolListsOptions, Forw
 
 const PREFIX = "/mcp";
 const MAX_DEPTH = 64;
-const CLIENT_LEFT = "the client disconnected";
 
 /** Serves `/mcp/{name}`: a reverse proxy in front of MCP servers that decides every tool call. */
 export class McpGateway {
@@ -75,6 +82,7 @@ export class McpGateway {
   readonly #closing = new AbortController();
   readonly #exchanges = new Set<AbortController>();
   readonly #forwarding: Forwarding;
+  readonly #approved: ApprovedCalls;
   readonly #lists: ToolLists;
   readonly #decided: DecidedRequests;
   readonly #tasks: EscalationTasks;
@@ -87,12 +95,14 @@ export class McpGateway {
     this.#held = createHeldBytes("mcp_message_bytes", maxHeldBytesFor(maxBodyBytes));
     const sessions = new Sessions(options);
     const forwarding = new Forwarding(options);
-    const calls = new ToolCalls(options);
+    const approved = new ApprovedCalls(options);
+    const calls = new ToolCalls({ ...options, approved });
     const lists = new ToolLists(options);
-    const decided = new DecidedRequests({ ...options, calls, lists, forwarding });
+    const decided = new DecidedRequests({ ...options, calls, approved, lists, forwarding });
     const onOutcome = decided.count.bind(decided);
     this.#sessions = sessions;
     this.#forwarding = forwarding;
+    this.#approved = approved;
     this.#lists = lists;
     this.#decided = decided;
     this.#sessionRequests = new SessionRequests({ ...options, sessions, forwarding });
@@ -125,6 +135,7 @@ export class McpGateway {
     this.#closing.abort(reason);
     for (const exchange of this.#exchanges) exchange.abort(reason);
     this.#tasks.close(reason);
+    await this.#approved.close(reason);
     await this.#sessions.closeAll(reason);
     await this.#options.upstreams.close();
   }
@@ -151,14 +162,15 @@ export class McpGateway {
     this.#exchanges.add(ending);
     response.once("close", () => {
       this.#exchanges.delete(ending);
-      if (!response.writableFinished) ending.abort(new ControlPlaneError(ErrorReason.CANCELLED, CLIENT_LEFT));
+      if (!response.writableFinished) ending.abort(new ClientLeft());
     });
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
       // Identified again: the watch does not report an end before it began.
       const { isEnded } = await callers.identify(request, at);
       const now = { ...caller, isEnded };
-      await this.#method(request, { caller: now, server, reply: new Reply(response), bytes: 0, ending });
+      const publicUrl = resource.resourceOf(request, "");
+      await this.#method(request, { caller: now, server, publicUrl, reply: new Reply(response), bytes: 0, ending });
     } finally {
       unwatch();
     }
@@ -220,7 +232,8 @@ export class McpGateway {
   /** Passes a message on, or decides it. */
   async #exchange(exchange: Exchange, { message, parameters }: Incoming): Promise<void> {
     if (isRequest(message)) return this.#request(exchange, message, parameters);
-    if (!isResponse(message) && message.method === "notifications/cancelled") cancel(exchange, message.params);
+    const isCancellation = !isResponse(message) && message.method === "notifications/cancelled";
+    if (isCancellation && cancel(exchange, message.params)) return exchange.reply.text(202, undefined, "");
     await this.#forwarding.giveWay(exchange);
     await this.#forwarding.relay(exchange, () => this.#forwarding.send(exchange, message), undefined);
   }
@@ -279,12 +292,14 @@ export class McpGateway {
 
 const httpStatusOf = (error: unknown): number => httpStatusFromReason(controlPlaneErrorFrom(error).reason);
 
-/** Applies a client's cancellation to the call in flight. */
-function cancel({ session }: Exchange, params: JsonObject = {}): void {
+/** Applies a client's cancellation to the call in flight. Returns true if the server is not told of it. */
+function cancel({ session }: Exchange, params: JsonObject = {}): boolean {
   const call = session?.open.get(ownValue(params, "requestId") as RpcId);
+  if (call === undefined) return false;
   // A forwarded call is cancelled by its server, which also gets the notification.
-  if (call === undefined || call.isForwarded) return;
+  if (call.isForwarded) return call.onCancelled?.(String(ownValue(params, "reason"))) ?? false;
   call.ending.abort(new ControlPlaneError(ErrorReason.CANCELLED, "the client cancelled the call"));
+  return false;
 }
 
 /** Returns the name of the server in a path `/mcp/{name}`. */

@@ -10,9 +10,11 @@ import { waitEscalation } from "../escalation/watch.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
-import type { SealedDecision } from "../state/types.ts";
+import type { Action, SealedDecision } from "../state/types.ts";
+import { alwaysBlockedFor } from "./always-blocked.ts";
 import type { McpCaller } from "./caller.ts";
-import { findUsableApproval } from "./usable-approval.ts";
+import { approvedDigest, type CallDigest, type Earlier, findEarlier } from "./earlier-calls.ts";
+import type { ApprovedCall } from "./kept-results.ts";
 
 /** Request for a decision on a tool call. */
 export interface ToolRequest {
@@ -37,6 +39,8 @@ export interface HeldAction {
   readonly holdMs: number;
   /** Called every 10 seconds during the wait. Default: nothing is called. */
   readonly onWaiting?: ((escalationId: string, seconds: number) => Promise<void> | undefined) | undefined;
+  /** Returns the digest by which a repeated call gets the response of an approved one. Default: responses are not kept. */
+  readonly digestOf?: CallDigest | undefined;
   /** Checks, after an approval, that the tool of the action has not changed. Default: it has not. */
   readonly isUnchanged?: (() => Promise<boolean>) | undefined;
 }
@@ -44,7 +48,13 @@ export interface HeldAction {
 /** Decision on an action. */
 export type DecidedOutcome =
   /** The action may run with these arguments, once. */
-  | { readonly kind: "allowed"; readonly arguments: JsonObject; readonly sealed: SealedDecision }
+  | {
+      readonly kind: "allowed";
+      readonly arguments: JsonObject;
+      readonly sealed: SealedDecision;
+      /** True if a person approved the action. */
+      readonly isApproved: boolean;
+    }
   | { readonly kind: "blocked"; readonly sealed: SealedDecision }
   /** The action waits for a person. */
   | { readonly kind: "pending"; readonly sealed: SealedDecision };
@@ -79,21 +89,58 @@ export class HeldActions {
 
   /** Decides an action. Presents `escalationId`, else an unused approval of the same action. */
   async intercept(action: HeldAction, args: JsonObject, escalationId?: string): Promise<SealedDecision> {
+    const asked = await this.#asked(action, args);
+    const presented = escalationId ?? (await this.#earlier(action, asked)).approval;
+    return this.#intercept(action, asked, presented);
+  }
+
+  /** Decides an action, unless an approved call of this very action is there whose response has reached nobody. */
+  async interceptOrFind(action: HeldAction): Promise<SealedDecision | { readonly earlier: ApprovedCall }> {
+    const asked = await this.#asked(action, action.arguments);
+    const { approval, call } = await this.#earlier(action, asked, action.digestOf);
+    return call === undefined ? this.#intercept(action, asked, approval) : { earlier: call };
+  }
+
+  /** Returns the digest by which a repeated call gets the response of this one. */
+  async digestOfCall(action: HeldAction): Promise<string> {
+    const log = await this.#options.logs.of(action.caller.workspaceId);
+    const digest = approvedDigest(await log.caughtUp(), await this.#asked(action, action.arguments));
+    return action.digestOf?.(digest) ?? digest;
+  }
+
+  /** Tests whether an action is blocked now, whatever its arguments. */
+  async isAlwaysBlocked(action: HeldAction): Promise<boolean> {
+    const { workspaceId, agentId, isEnded } = action.caller;
+    const log = await this.#options.logs.of(workspaceId);
+    const asked = await this.#asked(action, action.arguments);
+    return isEnded || alwaysBlockedFor(await log.caughtUp(), agentId, log.nowMs)(asked);
+  }
+
+  /** Creates the action to decide. */
+  async #asked(action: HeldAction, args: JsonObject): Promise<Action> {
     const { caller, signal, bytes } = action;
     const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
-    const step = { workspaceId, bytes, signal };
-    await this.#options.largeRequests.giveWay(step);
+    await this.#options.largeRequests.giveWay({ workspaceId, bytes, signal });
     const request = create(InterceptRequestSchema, { ...action.requestFor(args), agentId });
-    const asked = actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null });
-    const log = await this.#options.logs.of(workspaceId);
-    const presented = escalationId ?? (await findUsableApproval(log, this.#options.pool, asked));
+    return actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null });
+  }
+
+  async #earlier({ caller }: HeldAction, asked: Action, digestOf?: CallDigest): Promise<Earlier> {
+    return findEarlier(await this.#options.logs.of(caller.workspaceId), this.#options.pool, asked, digestOf);
+  }
+
+  async #intercept(
+    { caller: { workspaceId }, signal, bytes }: HeldAction,
+    asked: Action,
+    presented: string | undefined,
+  ): Promise<SealedDecision> {
     const waiter = {
       get isOver() {
         return signal.aborted;
       },
       signal,
     };
-    await this.#options.largeRequests.giveWay(step);
+    await this.#options.largeRequests.giveWay({ workspaceId, bytes, signal });
     return this.#options.intercept({ workspaceId, action: { ...asked, escalationId: presented }, waiter });
   }
 
@@ -132,7 +179,9 @@ export class HeldActions {
       return outcomeOf(await this.intercept(action, action.arguments, escalationId), action.arguments);
     }
     const args = JSON.parse(editedArguments) as JsonObject;
-    return outcomeOf(await this.intercept(action, args, replacedBy ?? undefined), args);
+    const outcome = outcomeOf(await this.intercept(action, args, replacedBy ?? undefined), args);
+    // The person who edited the action approved it, also where no rule asks for an approval of the new arguments.
+    return outcome.kind === "allowed" ? { ...outcome, isApproved: true } : outcome;
   }
 
   /** Returns an escalation of the caller's agent. Rejects with ESCALATION_NOT_FOUND. */
@@ -181,7 +230,9 @@ export class HeldActions {
 }
 
 function outcomeOf(sealed: SealedDecision, args: JsonObject): DecidedOutcome {
-  if (sealed.decision === "allow") return { kind: "allowed", arguments: args, sealed };
+  if (sealed.decision === "allow") {
+    return { kind: "allowed", arguments: args, sealed, isApproved: sealed.path === "approved" };
+  }
   return { kind: sealed.decision === "block" ? "blocked" : "pending", sealed };
 }
 

@@ -14,7 +14,17 @@ const KEEP_ALIVE_MS = 15_000;
 /** Receiver of a response: a client, or a buffer for a client that asks later. */
 export type Answer = Pick<
   Reply,
-  "hasBegun" | "isOver" | "setHeader" | "beginStream" | "event" | "retry" | "message" | "finish" | "text" | "end"
+  | "hasBegun"
+  | "isOver"
+  | "delivered"
+  | "setHeader"
+  | "beginStream"
+  | "event"
+  | "retry"
+  | "message"
+  | "finish"
+  | "text"
+  | "end"
 >;
 
 /** Response to one HTTP request: one JSON message, or a stream of events. */
@@ -23,6 +33,8 @@ export class Reply {
   /** Headers of every response of the exchange, such as the session. */
   readonly #headers: Record<string, string> = {};
   #keepAlive: NodeJS.Timeout | undefined;
+  /** Resolves with true once the last write was handed to the connection. */
+  #written = Promise.resolve(false);
 
   constructor(response: ServerResponse) {
     this.#response = response;
@@ -36,6 +48,19 @@ export class Reply {
   /** True once the response is complete or nobody reads it any more. */
   get isOver(): boolean {
     return this.#response.destroyed || this.#response.writableEnded;
+  }
+
+  /**
+   * Resolves with true once everything written so far was handed to the connection, and with false if the connection closes
+   * before, or nothing was written.
+   */
+  delivered(): Promise<boolean> {
+    const response = this.#response;
+    const closed = new Promise<boolean>((resolve) => {
+      if (response.destroyed) resolve(false);
+      else response.once("close", () => resolve(false));
+    });
+    return Promise.race([this.#written, closed]);
   }
 
   /** Sets a header of the response. Has no effect once the response has begun. */
@@ -70,7 +95,6 @@ export class Reply {
 
   /** Answers with one message: as JSON, or as the last event of the stream that has begun. */
   async finish(message: RpcMessage, status = 200): Promise<void> {
-    if (this.isOver) return;
     if (!this.hasBegun) return this.json(status, message);
     await this.message(message);
     this.end();
@@ -83,10 +107,14 @@ export class Reply {
 
   /** Answers with a text or an empty body. Does nothing once the response has begun. */
   text(status: number, contentType: string | undefined, text: string): void {
-    if (this.hasBegun || this.isOver) return;
+    if (this.hasBegun || this.isOver) {
+      this.#written = Promise.resolve(false);
+      return;
+    }
     const type = contentType === undefined ? {} : { "content-type": contentType };
     const length = text === "" ? {} : { "content-length": Buffer.byteLength(text) };
-    this.#response.writeHead(status, { ...NEVER_STORED, ...this.#headers, ...type, ...length }).end(text);
+    this.#response.writeHead(status, { ...NEVER_STORED, ...this.#headers, ...type, ...length });
+    this.#note((done) => this.#response.end(text, done));
   }
 
   /** Ends a stream. */
@@ -101,8 +129,21 @@ export class Reply {
     this.#response.destroy();
   }
 
+  /** Notes whether a write reaches the connection. */
+  #note(write: (done: (error?: Error | null) => void) => void): void {
+    this.#written = new Promise((resolve) => write((error) => resolve(error === undefined || error === null)));
+  }
+
   async #write(text: string): Promise<void> {
-    if (this.isOver || this.#response.write(text)) return;
+    if (this.isOver) {
+      this.#written = Promise.resolve(false);
+      return;
+    }
+    let hasRoom = false;
+    this.#note((done) => {
+      hasRoom = this.#response.write(text, done);
+    });
+    if (hasRoom) return;
     const response = this.#response;
     await new Promise<void>((resolve) => {
       const settle = (): void => {

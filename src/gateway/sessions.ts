@@ -21,7 +21,14 @@ export class OpenCall {
   readonly id: RpcId;
   readonly method: string;
   /** Aborts with the reason when the client cancels the call, its key ends, or the service closes. */
-  readonly ending: AbortController;
+  ending: AbortController;
+  /** Called once the server has answered. */
+  onAnswered: (() => void) | undefined;
+  /**
+   * Called when the client cancels the forwarded call, with its reason. Returns true if the server is not told. Default: the server
+   * is told.
+   */
+  onCancelled: ((reason: string) => boolean) | undefined;
   /** Changes the response before the client gets it, on whichever stream it comes. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
   /** True once the call was sent to the upstream server. */

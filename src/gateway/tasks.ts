@@ -23,7 +23,7 @@ import type { McpEnds } from "./session-ends.ts";
 import { OpenCall } from "./sessions.ts";
 import type { ToolCallOutcome, ToolCalls } from "./tool-calls.ts";
 import type { ToolLists } from "./tool-lists.ts";
-import { rejectedResult } from "./tool-results.ts";
+import { escalationPage, rejectedResult } from "./tool-results.ts";
 
 /** Extension with which a client declares that it accepts a task instead of a result. */
 const EXTENSION = "io.modelcontextprotocol/tasks";
@@ -41,7 +41,7 @@ const REQUEST_ID = "gateway-task";
 
 /** Parts and settings of `EscalationTasks`. */
 export interface EscalationTasksOptions {
-  readonly calls: Pick<ToolCalls, "escalation" | "resume" | "withdraw" | "pageOf">;
+  readonly calls: Pick<ToolCalls, "escalation" | "resume" | "withdraw">;
   readonly lists: Pick<ToolLists, "review">;
   readonly forwarding: Pick<Forwarding, "giveWay" | "send" | "relay">;
   readonly ends: Pick<McpEnds, "watch">;
@@ -112,9 +112,9 @@ export class EscalationTasks {
   }
 
   /** Creates the result that gives a client the task of an escalation. */
-  async create({ caller }: Exchange, escalationId: string, meta: JsonObject): Promise<JsonObject> {
+  async create({ caller, publicUrl }: Exchange, escalationId: string, meta: JsonObject): Promise<JsonObject> {
     const escalation = await this.#options.calls.escalation(caller, escalationId);
-    return { ...this.#view(escalation, this.#waiting(escalation)), resultType: "task", _meta: meta };
+    return { ...this.#view(escalation, waiting(escalation, publicUrl)), resultType: "task", _meta: meta };
   }
 
   /** Answers a request about a task of the gateway's own. */
@@ -153,7 +153,7 @@ export class EscalationTasks {
   async #get(exchange: Exchange, escalation: Escalation, params: JsonObject): Promise<JsonObject> {
     const key = keyOf(exchange, escalation);
     const run = this.#running.get(key) ?? this.#kept.get(key) ?? this.#begin(key, exchange, escalation, params);
-    if (run === undefined) return this.#view(escalation, this.#waiting(escalation));
+    if (run === undefined) return this.#view(escalation, waiting(escalation, exchange.publicUrl));
     return this.#view(escalation, run.status, run.changedAtMs);
   }
 
@@ -199,7 +199,9 @@ export class EscalationTasks {
           signal: ending.signal,
           known: undefined,
           onHeld: undefined,
+          publicUrl: exchange.publicUrl,
           isTask: true,
+          digestOf: (digest) => digest,
           review: async () => (await lists.review(own, params)).get(tool),
         },
         escalation,
@@ -241,13 +243,6 @@ export class EscalationTasks {
     }
   }
 
-  #waiting({ escalationId, status }: Escalation): Status {
-    if (status !== "pending") return RUNNING;
-    const page = this.#options.calls.pageOf(escalationId);
-    const where = page === undefined ? "" : ` at ${page}`;
-    return { status: "working", statusMessage: `waiting for a person to approve escalation ${escalationId}${where}` };
-  }
-
   #view(escalation: Escalation, status: Status, changedAtMs?: number): JsonObject {
     const { escalationId, receipt, expiresAtMs, resolvedAtMs } = escalation;
     const createdAtMs = Date.parse(receipt.body.at);
@@ -263,6 +258,13 @@ export class EscalationTasks {
       ...status,
     };
   }
+}
+
+function waiting({ escalationId, status }: Escalation, publicUrl: string | undefined): Status {
+  if (status !== "pending") return RUNNING;
+  const page = escalationPage(publicUrl, { escalationId });
+  const where = page === undefined ? "" : ` at ${page}`;
+  return { status: "working", statusMessage: `waiting for a person to approve escalation ${escalationId}${where}` };
 }
 
 const RUNNING: Status = { status: "working", statusMessage: "the call is approved and running" };
@@ -290,6 +292,9 @@ class KeptAnswer implements Answer {
     await this.message(message);
   }
 
+  async delivered(): Promise<boolean> {
+    return this.isOver;
+  }
   async retry(): Promise<void> {}
   setHeader(): void {}
   beginStream(): void {}

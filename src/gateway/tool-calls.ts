@@ -5,16 +5,24 @@ import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
+import type { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCaller } from "./caller.ts";
+import type { CallDigest } from "./earlier-calls.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
+import type { ApprovedCall, KeptAnswer } from "./kept-results.ts";
 import {
   blockedResult,
   decisionMeta,
   escalationPage,
+  keptAnswer,
+  lostResult,
   pendingResult,
   refusal,
   rejectedResult,
+  runningResult,
+  runningText,
   spentResult,
+  waitingText,
 } from "./tool-results.ts";
 
 /** A call of a tool, from the message to the decision. */
@@ -36,12 +44,16 @@ export interface ToolCall {
   readonly review: () => Promise<ReviewedTool | undefined>;
   /** Reports to the client that the call is held; undefined if the client did not ask for progress. */
   readonly onHeld: ((message: string, seconds: number) => Promise<void>) | undefined;
+  /** Base URL of the dashboard's pages; undefined if the service does not know its own address. */
+  readonly publicUrl: string | undefined;
   /** True if the client accepts a task instead of a result: the call is then not held. */
   readonly isTask: boolean;
+  /** Returns the digest by which a repeated call gets the response of this one. */
+  readonly digestOf: CallDigest;
 }
 
 /** The part of a call that is decided. */
-type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld" | "isTask">;
+type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld" | "publicUrl" | "isTask" | "digestOf">;
 
 /** Outcome of a call. */
 export type ToolCallOutcome =
@@ -51,11 +63,24 @@ export type ToolCallOutcome =
       /** Arguments that clients repeat in headers. */
       readonly repeated: ReviewedTool["repeated"];
       readonly sealed: SealedDecision;
+      /** The action, if a person approved it: the call then goes on when its client leaves. */
+      readonly approved: HeldAction | undefined;
     }
   | ToolCallAnswer;
 
-/** Outcome of deciding a call: a `ToolCallOutcome`, or an escalation for which the client waits as a task. */
-export type DecidedOutcome = ToolCallOutcome | ToolCallEscalated;
+/**
+ * Outcome of deciding a call: a `ToolCallOutcome`, an escalation for which the client waits as a task, or what became of an
+ * earlier identical call that was approved.
+ */
+export type DecidedOutcome = ToolCallOutcome | ToolCallEscalated | ToolCallRecalled;
+
+/** The answer to an earlier identical call. MUST be put back if the client does not get it. */
+export interface ToolCallRecalled {
+  readonly kind: "recalled";
+  readonly answer: KeptAnswer;
+  readonly sealed: undefined;
+  putBack(): Promise<void>;
+}
 
 /** A call that waits for a person. */
 export interface ToolCallEscalated {
@@ -78,11 +103,11 @@ interface Reviewed {
 /** Parts and settings of `ToolCalls`. */
 export interface ToolCallsOptions {
   readonly held: HeldActions;
-  /** Milliseconds that a call waits for a person, without and with progress. */
+  readonly approved: Pick<ApprovedCalls, "recall">;
+  /** Milliseconds that a call waits for a person. */
   readonly holdMs: number;
-  readonly progressHoldMs: number;
-  /** Base URL of the dashboard's pages; undefined if it is unknown. */
-  readonly publicUrl: string | undefined;
+  /** The same for a client that asked for progress. Default: `holdMs`. */
+  readonly progressHoldMs: number | undefined;
 }
 
 /** Decides tool calls, and holds calls that wait for a person. */
@@ -103,20 +128,28 @@ export class ToolCalls {
     const { known } = call;
     const reviewed: Reviewed = { tool: known?.status === "active" ? known : await call.review() };
     const action = this.#heldAction(call, reviewed);
+    let hasLooked = call.isTask;
     for (;;) {
       const { tool } = reviewed;
       const unfit = refusalOf(call, tool);
       if (unfit !== undefined) return unfit;
       // Listing and decision cost a round trip each. They run at the same time, so an unchanged tool costs only one.
       const isFresh = tool !== known;
-      const [sealed, now] = await Promise.all([
-        this.#held.intercept(action, call.arguments),
+      const [decided, now] = await Promise.all([
+        hasLooked ? this.#held.intercept(action, call.arguments) : this.#held.interceptOrFind(action),
         isFresh ? tool : call.review(),
       ]);
       if (now?.digest !== tool?.digest || now?.status !== tool?.status) {
         reviewed.tool = now;
         continue;
       }
+      if ("earlier" in decided) {
+        const recalled = await this.#recall(call, action, decided.earlier);
+        if (recalled !== undefined) return recalled;
+        hasLooked = true;
+        continue;
+      }
+      const sealed = decided;
       if (call.isTask && sealed.decision === "escalate") return { kind: "escalated", sealed };
       return this.#outcomeOf(call, await this.#held.settle(action, sealed), reviewed);
     }
@@ -155,19 +188,34 @@ export class ToolCalls {
     return outcome === undefined ? refused(call, reviewed) : this.#outcomeOf(call, outcome, reviewed);
   }
 
-  /** Returns the page on which people decide an escalation; undefined if the service does not know its own address. */
-  pageOf(escalationId: string | undefined): string | undefined {
-    return escalationPage(this.#options.publicUrl, { escalationId });
+  /** Returns what became of an earlier identical call; undefined if the call is to be decided like any other. */
+  async #recall(
+    { tool, onHeld }: ToolCall,
+    action: HeldAction,
+    earlier: ApprovedCall,
+  ): Promise<ToolCallRecalled | ToolCallAnswer | undefined> {
+    const recalled = await this.#options.approved.recall(action, earlier, async (decisionId, seconds) =>
+      onHeld?.(runningText(tool, decisionId), seconds),
+    );
+    if (recalled === undefined) return undefined;
+    const { decisionId } = recalled.call;
+    if (recalled.kind === "running") {
+      return { kind: "answer", result: runningResult(tool, decisionId), sealed: undefined };
+    }
+    const { answer, status, putBack } = recalled.taken;
+    const given =
+      answer === undefined ? { result: lostResult(tool, decisionId, status) } : keptAnswer(answer, decisionId);
+    return { kind: "recalled", answer: given, sealed: undefined, putBack };
   }
 
   #heldAction(call: ToolCall, reviewed: Reviewed): HeldAction {
-    const { tool, onHeld } = call;
+    const { tool, onHeld, publicUrl, digestOf } = call;
     const { holdMs, progressHoldMs } = this.#options;
     return {
       ...actionOf(call),
-      holdMs: onHeld === undefined ? holdMs : progressHoldMs,
-      onWaiting: (escalationId, seconds) =>
-        onHeld?.(`waiting for a person to approve \`${tool}\` (escalation ${escalationId})`, seconds),
+      digestOf,
+      holdMs: onHeld === undefined ? holdMs : (progressHoldMs ?? holdMs),
+      onWaiting: (escalationId, seconds) => onHeld?.(waitingText(tool, publicUrl, escalationId), seconds),
       async isUnchanged() {
         reviewed.tool = await call.review();
         return reviewed.tool?.status === "active";
@@ -178,17 +226,19 @@ export class ToolCalls {
   #outcomeOf(call: ToolCall, outcome: HeldOutcome, reviewed: Reviewed): ToolCallOutcome {
     const { kind, sealed } = outcome;
     if (kind === "allowed") {
-      return { kind: "forward", arguments: outcome.arguments, repeated: reviewed.tool?.repeated ?? [], sealed };
+      const approved = outcome.isApproved ? this.#heldAction(call, reviewed) : undefined;
+      const repeated = reviewed.tool?.repeated ?? [];
+      return { kind: "forward", arguments: outcome.arguments, repeated, sealed, approved };
     }
     if (kind === "changed") return refused(call, reviewed);
-    return { kind: "answer", result: this.#resultOf(call.tool, outcome), sealed };
+    return { kind: "answer", result: this.#resultOf(call, outcome), sealed };
   }
 
-  #resultOf(tool: string, outcome: Exclude<HeldOutcome, { kind: "allowed" | "changed" }>): JsonObject {
+  #resultOf({ tool, publicUrl }: ToolCall, outcome: Exclude<HeldOutcome, { kind: "allowed" | "changed" }>): JsonObject {
     const { kind, sealed } = outcome;
     if (kind === "blocked") return blockedResult(tool, sealed);
     if (kind === "rejected") return rejectedResult(tool, decisionMeta(sealed), outcome.escalation);
-    return pendingResult(tool, sealed, this.pageOf(sealed.escalationId));
+    return pendingResult(tool, sealed, escalationPage(publicUrl, sealed));
   }
 }
 

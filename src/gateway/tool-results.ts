@@ -1,5 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { isJsonObject } from "../policy/json-value.ts";
 import type { DecisionReason, SealedDecision } from "../state/types.ts";
+import type { KeptAnswer } from "./kept-results.ts";
 
 /** Member of `_meta` with the decision on a call. */
 export const DECISION_META = "agentcontrol.v1/decision";
@@ -56,6 +58,13 @@ export function blockedText(tool: string, sealed: SealedDecision): string {
   );
 }
 
+/** Text for a person about a call while it waits, with the page on which they decide. */
+export function waitingText(tool: string, publicUrl: string | undefined, escalationId: string): string {
+  const page = escalationPage(publicUrl, { escalationId });
+  const where = page === undefined ? "" : ` at ${page}`;
+  return `waiting for a person to approve \`${tool}\` (escalation ${escalationId})${where}`;
+}
+
 /** Text for a model about a call that waits for a person, and how to continue. */
 export function pendingText(tool: string, sealed: SealedDecision, page: string | undefined): string {
   const where = page === undefined ? "" : ` They decide at ${page}.`;
@@ -89,6 +98,38 @@ export function blockedResult(tool: string, sealed: SealedDecision): JsonObject 
 export function pendingResult(tool: string, sealed: SealedDecision, page: string | undefined): JsonObject {
   const meta = { ...decisionMeta(sealed), ...(page === undefined ? {} : { escalation_page: page }) };
   return refusal(pendingText(tool, sealed, page), meta);
+}
+
+/** Text for a person about an approved call that still runs for a client that has left. */
+export const runningText = (tool: string, decisionId: string): string =>
+  `an identical call of \`${tool}\` was approved and runs (decision ${decisionId})`;
+
+/** Creates the result of a call that repeats an approved one which still runs. */
+export function runningResult(tool: string, decisionId: string): JsonObject {
+  const text =
+    `An identical call of \`${tool}\` was approved and still runs (decision ${decisionId}). It does not run twice. ` +
+    "Call it again with the same arguments to get its result.";
+  return refusal(text, { decision: "allow", decision_id: decisionId, call_status: "running" });
+}
+
+/** Creates the result of a call that repeats an approved one whose result is lost. */
+export function lostResult(tool: string, decisionId: string, status: "kept" | "too_large" | "unknown"): JsonObject {
+  const what =
+    status === "too_large"
+      ? "ran, and its client did not wait for the result, which was too large to keep"
+      : "was sent to its server, and nobody got its result: it may have run";
+  const text =
+    `An earlier identical call of \`${tool}\` was approved (decision ${decisionId}). It ${what}. This call did not run. ` +
+    "Check what the earlier one did before you call it again: that needs a new approval.";
+  return refusal(text, { decision: "allow", decision_id: decisionId, call_status: status });
+}
+
+/** Marks the server's answer to an earlier identical call with the decision that allowed that call. */
+export function keptAnswer({ result, error }: KeptAnswer, decisionId: string): KeptAnswer {
+  if (result === undefined) return { ...(error === undefined ? {} : { error }) };
+  const meta = isJsonObject(result._meta) ? result._meta : {};
+  const decision = { decision: "allow", decision_id: decisionId, call_status: "kept" };
+  return { result: { ...result, _meta: { ...meta, [DECISION_META]: decision } } };
 }
 
 /** Creates the result of a call whose approval was used or has expired before the client asked for the call. */

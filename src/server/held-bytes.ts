@@ -16,7 +16,7 @@ export function maxHeldBytesFor(maxBodyBytes: number): number {
 
 /** Creates the pot of bytes of one kind of route. */
 export function createHeldBytes(
-  name: "request_bytes" | "mcp_message_bytes" | "hook_bytes",
+  name: "request_bytes" | "mcp_message_bytes" | "hook_bytes" | "kept_result_bytes",
   size: number = MAX_HELD_BYTES,
 ): SharedPot {
   return new SharedPot({

@@ -335,6 +335,14 @@ export type ControlChange =
       readonly in_force: boolean;
     }
   | { readonly type: "mcp_tool_accepted"; readonly mcp_tool: SealedMcpTool }
+  | {
+      /** An agent that repeated an approved call got its result, or heard that the result is lost. */
+      readonly type: "mcp_result_given";
+      readonly agent_id: string;
+      /** The decision that allowed the call. */
+      readonly decision_id: string;
+      readonly result: "kept" | "too_large" | "unknown";
+    }
   | { readonly type: "personal_value_deleted"; readonly value_id: string; readonly kind: string }
   | {
       readonly type: "redaction_settings_changed";

@@ -224,6 +224,7 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   mcp_server_deleted: nothing,
   mcp_tool_changed: nothing,
   mcp_tool_accepted: nothing,
+  mcp_result_given: nothing,
 };
 
 /** Folds a change into the state. */

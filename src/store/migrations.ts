@@ -380,6 +380,28 @@ const MCP_SERVER_LIMITS = [
     add column scrub text[] not null default '{}'`,
 ];
 
+/**
+ * Approved calls through the gateway, from before they are sent until their response has reached a client; the results of those
+ * whose client left are encrypted.
+ */
+const APPROVED_CALLS = [
+  `create table mcp_approved_call (
+    workspace_id text collate "C" not null,
+    agent_id text collate "C" not null,
+    decision_id text collate "C" not null,
+    call_digest text collate "C" not null,
+    status smallint not null,
+    lease_until_ms bigint not null,
+    expires_at_ms bigint not null,
+    sealed_result bytea,
+    created_at_ms bigint not null,
+    primary key (workspace_id, agent_id, decision_id)
+  )`,
+  // Encrypted bytes cannot be compressed.
+  "alter table mcp_approved_call alter column sealed_result set storage external",
+  "create index mcp_approved_call_expiry on mcp_approved_call (expires_at_ms)",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -390,4 +412,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0005-sessions", statements: SESSIONS },
   { name: "0006-mcp-servers", statements: MCP_SERVERS },
   { name: "0007-mcp-server-limits", statements: MCP_SERVER_LIMITS },
+  { name: "0008-approved-calls", statements: APPROVED_CALLS },
 ];

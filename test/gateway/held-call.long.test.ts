@@ -101,41 +101,18 @@ describe("a call that waits for a person", () => {
     });
   }
 
-  it("is held on for a client that asked for progress, and gets it.", async () => {
+  it("is held no longer for a client that asks for progress, which reads the escalation with its page.", async () => {
     const agentId = await gateway.agent();
     const headers = { ...gateway.headers, "x-agent-id": agentId };
     const client = await connectStateful(gateway.urlOf("bank"), headers);
     upstream.calls.length = 0;
     const told: (string | undefined)[] = [];
-    const calling = client.callTool(CALL, undefined, { onprogress: ({ message }) => told.push(message) });
-    const escalationId = await waiting(agentId);
-    await until(() => told.length > 0);
-    expect(told[0]).to.contain("waiting for a person").and.to.contain(escalationId);
-    await new Promise((resolve) => setTimeout(resolve, 2_000));
-    await answer(escalationId, { resolution: "approved" });
-    expect(textOf(await calling)).to.equal('pay {"amount":7}');
-    await client.close();
-  });
-
-  it("tells a client that asked for progress every ten seconds how long it has waited.", async () => {
-    const agentId = await gateway.agent();
-    const client = await connectStateful(gateway.urlOf("bank"), { ...gateway.headers, "x-agent-id": agentId });
-    const told: number[] = [];
-    const heardTwice = Promise.withResolvers<void>();
-    const calling = client.callTool(CALL, undefined, {
-      resetTimeoutOnProgress: true,
-      onprogress({ progress }) {
-        told.push(progress);
-        if (told.length === 3) heardTwice.resolve();
-      },
-    });
-    const escalationId = await waiting(agentId);
-    await heardTwice.promise;
-    const [first, second, third] = told;
-    expect(first).to.be.within(0, 1);
-    expect([second, third].map((seconds) => Math.round((seconds ?? 0) / 10))).to.deep.equal([1, 2]);
-    await answer(escalationId, { resolution: "approved" });
-    expect(textOf(await calling)).to.equal('pay {"amount":7}');
+    const result = await client.callTool(CALL, undefined, { onprogress: ({ message }) => told.push(message) });
+    const escalationId = escalationOf(result);
+    expect(textOf(result)).to.contain("waits for a person").and.to.contain(escalationId);
+    const page = `http://127.0.0.1:7080/escalations/${escalationId}`;
+    expect(told[0]).to.equal(`waiting for a person to approve \`pay\` (escalation ${escalationId}) at ${page}`);
+    expect(upstream.calls).to.have.length(0);
     await client.close();
   });
 
@@ -220,6 +197,53 @@ describe("a call that waits for a person", () => {
     await answer(escalationId, { resolution: "approved" }).catch(() => undefined);
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(upstream.calls).to.have.length(0);
+  });
+});
+
+describe("a call that waits for a person longer where a client asks for progress", () => {
+  let gateway: GatewayService;
+  let upstream: ToolsServer;
+  before(async () => {
+    upstream = await startToolsServer([tool("pay")]);
+    gateway = await startGateway({ env: { ACP_MCP_HOLD_MS: "500", ACP_MCP_PROGRESS_HOLD_MS: "120000" } });
+    await gateway.add("bank", { url: upstream.url });
+    await gateway.rest("POST /v1/enforce/mandates", { name: "people pay", rules: [asks] });
+  });
+  after(async () => {
+    await gateway?.stop();
+    await upstream?.close();
+  });
+
+  it("tells every ten seconds how long it has waited, and names the page at the address that the client uses.", async () => {
+    const agentId = await gateway.agent();
+    const client = await connectStateful(gateway.urlOf("bank"), { ...gateway.headers, "x-agent-id": agentId });
+    const told: { progress: number; message?: string | undefined }[] = [];
+    const heardTwice = Promise.withResolvers<void>();
+    const calling = client.callTool(CALL, undefined, {
+      resetTimeoutOnProgress: true,
+      onprogress(given) {
+        told.push(given);
+        if (told.length === 3) heardTwice.resolve();
+      },
+    });
+    await heardTwice.promise;
+    const [first, second, third] = told.map(({ progress }) => progress);
+    expect(first).to.be.within(0, 1);
+    expect([second, third].map((seconds) => Math.round((seconds ?? 0) / 10))).to.deep.equal([1, 2]);
+    const path = `GET /v1/enforce/escalations?status=pending&agent_id=${agentId}`;
+    const { escalations } = (await gateway.rest(path)) as unknown as { escalations: Escalation[] };
+    const escalationId = escalations[0]?.escalation_id ?? "";
+    expect(told[2]?.message).to.contain(`(escalation ${escalationId}) at ${gateway.http}/escalations/${escalationId}`);
+    await gateway.resolve(escalationId, "approved");
+    expect(textOf(await calling)).to.equal('pay {"amount":7}');
+    await client.close();
+  });
+
+  it("says that it is pending in time to a client that asks for no progress.", async () => {
+    const client = asking(await connectStateful(gateway.urlOf("bank"), gateway.headers));
+    const result = await client.request({ method: "tools/call", params: CALL });
+    expect(textOf(result)).to.contain(`${gateway.http}/escalations/${escalationOf(result)}`);
+    await client.close();
   });
 });
 

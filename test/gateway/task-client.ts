@@ -28,6 +28,7 @@ export async function send(
   method: string,
   params: Readonly<Record<string, unknown>>,
   clientCapabilities: object = FRAMING.clientCapabilities,
+  signal?: AbortSignal,
 ): Promise<Body> {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": FRAMING.protocolVersion,
@@ -46,6 +47,7 @@ export async function send(
       "mcp-name": String(name),
     },
     body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } }),
+    ...(signal === undefined ? {} : { signal }),
   });
   const text = await response.text();
   return JSON.parse(text.startsWith("{") ? text : (/^data: (.+)$/m.exec(text)?.[1] ?? "{}")) as Body;

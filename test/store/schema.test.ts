@@ -8,6 +8,7 @@ import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/da
 const PLAIN_TABLES: Readonly<Record<string, string>> = {
   ledger_entry: "the hot statements append and read it",
   schema_migration: "the migrator's own",
+  mcp_approved_call: "plain statements alone keep and give out results",
 };
 /** Columns that no entity reads or writes. */
 const PLAIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {

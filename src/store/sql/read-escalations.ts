@@ -92,14 +92,3 @@ export const readNextExpiries = {
   text: `select workspace_id as "workspaceId", min(expires_at_ms)::float8 as "expiresAtMs"
     from escalation where status = 1 and expires_at_ms <= $1 group by workspace_id`,
 };
-
-/**
- * Lists an agent's approvals that are neither used nor expired, newest first.
- * Parameters: workspace, agent, number of the status `approved`, epoch milliseconds, most rows.
- */
-export const readUsableApprovals = {
-  name: "read-usable-approvals",
-  text: `select escalation_id as "escalationId", action_digest as "actionDigest" from escalation
-    where workspace_id = $1 and agent_id = $2 and status = $3 and used_by is null and expires_at_ms > $4
-    order by created_seq desc limit $5`,
-};
