@@ -241,6 +241,7 @@ function createMcpParts({
     kept,
     callers,
     ends,
+    pool: database.pool,
     logs,
     log,
     metrics,

@@ -47,6 +47,7 @@ export const decisionPathMapping = createMapping<DecisionPathName, DecisionPath>
   credential: DecisionPath.CREDENTIAL,
   mcp_tool_policy: DecisionPath.MCP_TOOL_POLICY,
   unknown_tool: DecisionPath.UNKNOWN_TOOL,
+  mcp_definition: DecisionPath.MCP_DEFINITION,
 });
 
 /** Scopes of mandates and of counting rules. */

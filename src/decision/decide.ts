@@ -55,7 +55,7 @@ function attemptFrom(state: WorkspaceState, action: Action, nowMs: number, journ
 
 function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, verdict: Verdict): Outcome {
   const keyEnded = { isKeyEnded: isKeyEnded(state, action, nowMs) };
-  const counts = isCounted(action, keyEnded);
+  const changesTrust = isCounted(action, keyEnded) && action.keepsTrust !== true;
   return {
     policy: undefined,
     policyName: undefined,
@@ -69,7 +69,7 @@ function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, v
     tool,
     trustBeforeTenths: agent.trustTenths,
     cappedTrustTenths: cappedTrust(state, action, agent),
-    trustAfterTenths: counts ? trustAfter(agent.trustTenths, verdict.decision) : agent.trustTenths,
+    trustAfterTenths: changesTrust ? trustAfter(agent.trustTenths, verdict.decision) : agent.trustTenths,
     ...keyEnded,
   };
 }

@@ -6,8 +6,15 @@ import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Attempt, Verdict } from "./verdict.ts";
 
-/** Applies the MCP tool policies or the setting for unknown tools, whichever is stricter. */
+/**
+ * Refuses a call whose tool's definition is not in force, as the tool gateway has found; else applies the MCP tool policies or
+ * the setting for unknown tools, whichever is stricter.
+ */
 export function checkTool(attempt: Attempt): Verdict | undefined {
+  const { refusal } = attempt.action;
+  if (refusal !== undefined) {
+    return { decision: "block", path: "mcp_definition", reasons: [refusal], permissions: "admitted" };
+  }
   const ofServer = mcpToolVerdict(attempt);
   const ofUnknown = ofServer?.decision === "block" ? undefined : unknownToolVerdict(attempt);
   return ofServer === undefined || ofUnknown?.decision === "block" ? ofUnknown : ofServer;

@@ -50,6 +50,7 @@ export function editedActionFrom(
     escalationId: undefined,
     keyId: by,
     editOf: escalationId,
+    keepsTrust: body.trust_kept === true,
   };
 }
 

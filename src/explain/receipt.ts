@@ -62,6 +62,7 @@ const PATHS: Readonly<Record<string, string>> = {
   credential: " because the credential or token of the call has ended, or is not good for this action.",
   mcp_tool_policy: " because a policy for the tools of an MCP server refuses the tool.",
   unknown_tool: " because the tool is not registered, and the workspace refuses unknown tools.",
+  mcp_definition: " because the MCP server does not list the tool, or its definition is not in force.",
   approved: " because a person had approved this very action, and the approval was still good.",
 };
 
@@ -99,6 +100,7 @@ function approval(body: unknown): readonly Sentence[] {
 
 function trust(body: unknown): Sentence {
   const [before, after] = [numberAt(body, "trust.before"), numberAt(body, "trust.after")];
+  if (valueAt(body, "trust_kept") === true) return [`The agent's trust stays at ${before}, whatever is decided here.`];
   if (before === after) return [`The agent's trust stayed at ${before}.`];
   return [`The agent's trust went from ${before} to ${after}.`];
 }

@@ -1,14 +1,17 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Counter, type Registry } from "prom-client";
 import { type ControlPlaneError, ErrorReason } from "../errors.ts";
-import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { printable } from "../registry/mcp-changes.ts";
-import type { StoreLog } from "../store/migrate.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { ownValue } from "../policy/json-value.ts";
+import { registerMethodTools } from "../registry/mcp-method-tools.ts";
+import type { McpServer } from "../registry/mcp-servers.ts";
 import { digestOf } from "../tree/canonical.ts";
 import type { ApprovedCalls } from "./approved-calls.ts";
+import { type Subject, subjectOf, subscribedResources, withArguments, withName } from "./decided-methods.ts";
 import type { CallDigest } from "./earlier-calls.ts";
 import type { Generation } from "./endpoint.ts";
 import { type Exchange, type Forwarding, inGeneration, type Unrouted } from "./exchange.ts";
+import { boundDigest } from "./forwarded-members.ts";
 import { disagreeingParameter, repeatedHeaders } from "./headers.ts";
 import type { Incoming } from "./incoming.ts";
 import type { KeptAnswer } from "./kept-results.ts";
@@ -25,9 +28,9 @@ import type { Answer } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall } from "./sessions.ts";
 import type { EscalationTasks } from "./tasks.ts";
-import type { DecidedOutcome, ToolCallAnswer, ToolCalls } from "./tool-calls.ts";
+import type { DecidedOutcome, ToolCall, ToolCallAnswer, ToolCalls } from "./tool-calls.ts";
 import type { ToolLists } from "./tool-lists.ts";
-import { DECISION_META, decisionMeta } from "./tool-results.ts";
+import { DECISION_META, decisionMeta, errorFromRefusal } from "./tool-results.ts";
 
 /** Parts of `DecidedRequests`. */
 export interface DecidedRequestsOptions {
@@ -36,20 +39,25 @@ export interface DecidedRequestsOptions {
   readonly lists: ToolLists;
   readonly forwarding: Forwarding;
   readonly ends: Pick<McpEnds, "endOf">;
-  readonly log: StoreLog;
+  readonly logs: Pick<WorkspaceLogs, "of">;
   readonly metrics: Registry;
 }
+
+/** Method that asks for several resources at once. */
+const LISTEN = "subscriptions/listen";
 
 /** Serves the requests that are decided before the server sees them. */
 export class DecidedRequests {
   readonly #options: DecidedRequestsOptions;
   readonly #outcomes: Counter;
+  /** Methods that are registered as tools, by server. */
+  readonly #registered = new WeakMap<McpServer, Map<string, Promise<void>>>();
 
   constructor(options: DecidedRequestsOptions) {
     this.#options = options;
     this.#outcomes = new Counter({
       name: "acp_mcp_calls_total",
-      help: "Tool calls through the MCP gateway, by outcome.",
+      help: "Decided requests through the MCP gateway, by outcome.",
       labelNames: ["outcome"],
       registers: [options.metrics],
     });
@@ -63,22 +71,22 @@ export class DecidedRequests {
   }
 
   /**
-   * Decides a tool call, and forwards it once if it is allowed. Resolves with false if the server may answer later. `parameters`
+   * Decides a request, and forwards it once if it is allowed. Resolves with false if the server may answer later. `parameters`
    * are headers in which the client repeats arguments.
    */
-  async callTool(
+  async serve(
     exchange: Exchange,
     request: RpcRequest,
     call: OpenCall,
     { parameters, tasks }: Pick<Incoming, "parameters"> & { readonly tasks: EscalationTasks },
   ): Promise<boolean> {
-    const { calls, approved, lists, forwarding, ends } = this.#options;
-    const { server, caller, session, reply, bytes, ending, generation, headers, publicUrl } = exchange;
+    if (request.method === LISTEN) return this.#listen(exchange, request, call);
+    const { approved, lists, forwarding, ends } = this.#options;
+    const { server, caller, reply, generation, headers } = exchange;
     const { id, params = {} } = request;
-    const tool = ownValue(params, "name");
-    const args = ownValue(params, "arguments") ?? {};
-    if (typeof tool !== "string" || !isJsonObject(args)) {
-      await reply.finish(createError(id, RPC_CODES.invalidParams, "`name` must be text and `arguments` an object"));
+    const subject = subjectOf(request);
+    if (typeof subject === "string") {
+      await reply.finish(createError(id, RPC_CODES.invalidParams, subject));
       return true;
     }
     if (exchange.endpoint.continues?.(request.method, params) === true) {
@@ -86,86 +94,166 @@ export class DecidedRequests {
       if (ended !== undefined) throw ended;
       return forwarding.forward(exchange, request, call);
     }
-    const review = async () => (await lists.review(exchange, params)).get(tool);
-    let known = lists.lastReviewed(server, tool);
-    if (known === undefined && Object.keys(parameters).length > 0) known = await review();
+    const { tool, isTool, arguments: args } = subject;
+    const review = isTool ? async () => (await lists.review(exchange, params)).get(tool) : undefined;
+    let known = isTool ? lists.lastReviewed(server, tool) : undefined;
+    if (review !== undefined && known === undefined && Object.keys(parameters).length > 0) known = await review();
     const header = disagreeingParameter(parameters, known?.repeated ?? [], args);
     if (header !== undefined) {
       const text = `the header \`${header}\` differs from the argument that it repeats`;
       await reply.finish(createError(id, RPC_CODES.headerMismatch, text), 400);
       return true;
     }
-    const token = ownValue((ownValue(params, "_meta") ?? {}) as JsonObject, "progressToken");
-    const outcome = await calls.decide({
-      server,
-      caller,
-      sessionId: session?.id,
-      tool,
-      arguments: args,
-      bytes,
-      signal: ending.signal,
-      known,
-      review,
-      publicUrl,
-      digestOf: digestWith(params),
-      isTask: tasks.isDeclared(exchange, request),
-      onHeld: token === undefined ? undefined : (message, seconds) => progress(reply, token, message, seconds),
-    });
-    this.count(outcome);
+    const digest = digestWith(params);
+    const outcome = await this.#decide(exchange, request, subject, { known, review, tasks, digestOf: digest });
     if (outcome.kind === "escalated") {
       const meta = { [DECISION_META]: decisionMeta(outcome.sealed) };
       await reply.finish(createResult(id, await tasks.create(exchange, outcome.sealed.escalationId ?? "", meta)));
       return true;
     }
     if (outcome.kind === "recalled") {
-      await reply.finish(recalledResponse(id, generation, outcome.answer));
+      await reply.finish(recalledResponse(id, subject, generation, outcome.answer));
       if (!(await reply.delivered())) await outcome.putBack();
       return true;
     }
     if (outcome.kind === "answer") {
-      this.#noteRefusal(exchange, tool, outcome);
-      await reply.finish(createResult(id, inGeneration(generation, outcome.result)));
+      await reply.finish(answerFrom(id, subject, outcome, generation));
+      return true;
+    }
+    const decided = withArguments(request, subject, outcome.arguments);
+    const fault = outcome.arguments === args ? undefined : subjectOf(decided);
+    if (typeof fault === "string") {
+      const text = `the arguments that a person approved in place of those of the request do not fit: ${fault}`;
+      await reply.finish(createError(id, RPC_CODES.invalidParams, text));
       return true;
     }
     const given = outcome.arguments === args ? parameters : undefined;
     const repeated = repeatedHeaders(given, outcome.repeated, outcome.arguments);
-    const forwarded = { ...request, params: { ...params, arguments: outcome.arguments } };
-    const sent = { ...exchange, headers: { ...headers, ...repeated } };
-    if (outcome.approved === undefined) return forwarding.forward(sent, forwarded, call);
-    const decided = { action: outcome.approved, decisionId: outcome.sealed.decisionId };
-    return approved.forward(forwarding, sent, forwarded, call, decided);
+    const own = { ...withName(headers, decided), ...repeated };
+    const sent = { ...exchange, headers: own };
+    if (outcome.approved === undefined) return forwarding.forward(sent, decided, call);
+    const { decisionId } = outcome.sealed;
+    return approved.forward(forwarding, sent, decided, call, { action: outcome.approved, decisionId });
+  }
+
+  /** Decides each resource of a subscription. Forwards the subscription if all are allowed. */
+  async #listen(exchange: Exchange, request: RpcRequest, call: OpenCall): Promise<boolean> {
+    const { id } = request;
+    const resources = subscribedResources(request);
+    if (typeof resources === "string") {
+      await exchange.reply.finish(createError(id, RPC_CODES.invalidParams, resources));
+      return true;
+    }
+    const outcomes = await Promise.all(
+      resources.map(async (resource) => {
+        const subject = subjectOf(resource) as Subject;
+        const one = { ...request, ...resource };
+        // The response to an earlier request for one resource answers no subscription.
+        const outcome = await this.#decide(exchange, one, subject, { digestOf: (digest) => `${LISTEN} ${digest}` });
+        return { subject, outcome };
+      }),
+    );
+    for (const { subject, outcome } of outcomes) {
+      if (outcome.kind === "answer") {
+        await exchange.reply.finish(answerFrom(id, subject, outcome, exchange.generation));
+        return true;
+      }
+      if (outcome.kind !== "forward" || outcome.arguments !== subject.arguments) {
+        const text = "a person approved other resources in place of those of the request; ask for these";
+        await exchange.reply.finish(createError(id, RPC_CODES.invalidParams, text));
+        return true;
+      }
+    }
+    return this.#options.forwarding.forward(exchange, request, call);
+  }
+
+  async #decide(
+    exchange: Exchange,
+    request: RpcRequest,
+    subject: Subject,
+    {
+      known,
+      review,
+      tasks,
+      digestOf: digest,
+    }: Partial<Pick<ToolCall, "known" | "review">> & Pick<ToolCall, "digestOf"> & { readonly tasks?: EscalationTasks },
+  ): Promise<DecidedOutcome> {
+    const { server, caller, session, reply, bytes, ending, publicUrl } = exchange;
+    const { params = {} } = request;
+    const { tool, isTool, arguments: args, keepsTrust } = subject;
+    if (!isTool) await this.#register(exchange, tool);
+    const unreadDigest = boundDigest(params, subject.members);
+    const token = ownValue((ownValue(params, "_meta") ?? {}) as JsonObject, "progressToken");
+    const outcome = await this.#options.calls.decide({
+      server,
+      caller,
+      sessionId: session?.id,
+      tool,
+      arguments: args,
+      unreadDigest,
+      keepsTrust,
+      bytes,
+      signal: ending.signal,
+      known,
+      review,
+      publicUrl,
+      digestOf: digest,
+      // A task is made anew from tool and arguments alone.
+      isTask: isTool && unreadDigest === undefined && tasks?.isDeclared(exchange, request) === true,
+      onHeld: token === undefined ? undefined : (message, seconds) => progress(reply, token, message, seconds),
+    });
+    this.count(outcome);
+    return outcome;
+  }
+
+  /** Registers a method of a server as a tool before its first decision. */
+  async #register({ server, caller }: Exchange, method: string): Promise<void> {
+    const registered = this.#registered.get(server) ?? new Map<string, Promise<void>>();
+    this.#registered.set(server, registered);
+    const register = async (): Promise<void> =>
+      registerMethodTools(await this.#options.logs.of(caller.workspaceId), server, caller.keyId, [method]);
+    const registering = registered.get(method) ?? register();
+    registered.set(method, registering);
+    await registering.catch((error: unknown) => {
+      registered.delete(method);
+      throw error;
+    });
   }
 
   /**
-   * Refuses a message of a caller that has ended. A stateless tool call is refused on record, any other message without a record.
+   * Refuses a message of a caller that has ended: a tool call on record, any other message without a record. Rejects with
+   * `ended`, or resolves with the refusal.
    */
   async refuseEnded(
-    { caller, server, ending, reply, bytes }: Unrouted,
+    { caller, server, ending, bytes }: Unrouted,
     ended: ControlPlaneError,
-    { message, generation }: Incoming,
-  ): Promise<void> {
-    const params = isRequest(message) && message.method === "tools/call" ? (message.params ?? {}) : {};
-    const [tool, args] = [ownValue(params, "name"), ownValue(params, "arguments") ?? {}];
-    const isOnRecord = generation === "stateless" && ended.reason !== ErrorReason.AGENT_NOT_FOUND;
-    if (!isOnRecord || !isRequest(message) || typeof tool !== "string" || !isJsonObject(args)) throw ended;
+    { message }: Incoming,
+  ): Promise<RpcResponse> {
+    const subject = isRequest(message) && message.method === "tools/call" ? subjectOf(message) : "is no call";
+    if (ended.reason === ErrorReason.AGENT_NOT_FOUND || !isRequest(message) || typeof subject === "string") throw ended;
+    const { tool, arguments: args } = subject;
     const call = { server, caller, sessionId: undefined, tool, arguments: args, bytes, signal: ending.signal };
-    const outcome = await this.#options.calls.refuse(call, ended);
+    const outcome = await this.#options.calls.refuse({ ...call, review: async () => undefined }, ended);
     this.count(outcome);
-    await reply.finish(createResult(message.id, inGeneration("stateless", outcome.result)));
-  }
-
-  /** Logs a refusal without a recorded decision: the tool is unknown, changed or unusable. */
-  #noteRefusal({ server, caller }: Exchange, tool: string, { sealed, result }: ToolCallAnswer): void {
-    if (sealed !== undefined) return;
-    const { workspaceId, name } = server;
-    const details = { workspaceId, server: name, agentId: caller.agentId, tool: printable(tool, 256), result };
-    this.#options.log.warn(details, "mcp call refused");
+    return errorFromRefusal(message.id, outcome.result);
   }
 }
 
+/** Creates the response to a request that is not forwarded. */
+function answerFrom(id: RpcId, { isTool }: Subject, { result }: ToolCallAnswer, generation: Generation): RpcResponse {
+  return isTool ? createResult(id, inGeneration(generation, result)) : errorFromRefusal(id, result);
+}
+
 /** Creates the response that an earlier identical call got. The request is that of another client, of either generation. */
-function recalledResponse(id: RpcId, generation: Generation, { result, error }: KeptAnswer): RpcResponse {
+function recalledResponse(
+  id: RpcId,
+  { isTool }: Subject,
+  generation: Generation,
+  { result, error }: KeptAnswer,
+): RpcResponse {
   if (error !== undefined) return { jsonrpc: "2.0", id, error };
+  // The gateway's own result, which says that the response is lost.
+  if (!isTool && result?.isError === true) return errorFromRefusal(id, result);
   return createResult(id, inGeneration(generation, result ?? {}));
 }
 

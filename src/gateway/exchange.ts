@@ -18,6 +18,7 @@ import {
 import { type RelayEnd, relay, tooLongError } from "./relay.ts";
 import type { Answer, Reply } from "./reply.ts";
 import { MessageScrubber, type ScrubJson } from "./scrubbing.ts";
+import type { ServerTasks } from "./server-tasks.ts";
 import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall, Session } from "./sessions.ts";
 import { refusal } from "./tool-results.ts";
@@ -61,6 +62,7 @@ export interface ForwardingOptions {
   /** Turns of large messages. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly ends: Pick<McpEnds, "watch">;
+  readonly serverTasks: Pick<ServerTasks, "mayKnow">;
   readonly log: StoreLog;
   readonly scrubJson: ScrubJson;
 }
@@ -119,6 +121,7 @@ export class Forwarding {
           clearTimeout(timer);
           timer = setTimeout(giveUp, answerMs);
         },
+        passes: (message) => this.#passes(exchange, message),
         awaits: (id) => callOf(id) !== undefined,
         transform: (given) => {
           const answered = callOf(given.id);
@@ -146,6 +149,13 @@ export class Forwarding {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** Tests whether a message of the server's own may pass, and notes what it opens in the session. */
+  async #passes(exchange: Exchange, message: RpcMessage): Promise<boolean> {
+    const isOwn = await this.#options.serverTasks.mayKnow(exchange, message);
+    if (isOwn) exchange.session?.fromServer.note(message);
+    return isOwn;
   }
 
   /** Creates the report of dropped messages, which logs the first one of each response. */

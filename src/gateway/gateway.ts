@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { Pool } from "pg";
 import { Gauge, type Registry } from "prom-client";
 import type { SharedPot } from "../async/shared-pot.ts";
 import {
@@ -9,15 +9,15 @@ import {
   httpStatusFromReason,
   retryAfterSecondsOf,
 } from "../errors.ts";
-import { ownValue } from "../policy/json-value.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
+import { isTableMethod } from "../registry/mcp-methods.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
 import { createHeldBytes, maxHeldBytesFor } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
 import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { ApprovedCalls } from "./approved-calls.ts";
-import type { McpCallers } from "./caller.ts";
+import type { McpCaller, McpCallers } from "./caller.ts";
 import { DecidedRequests } from "./decided-requests.ts";
 import {
   ClientLeft,
@@ -29,6 +29,8 @@ import {
   stackOf,
   type Unrouted,
 } from "./exchange.ts";
+import { forwardedMessage } from "./forwarded-members.ts";
+import { HiddenListings } from "./hidden-listings.ts";
 import { errorBody, type Incoming, incomingFrom } from "./incoming.ts";
 import type { KeptResults } from "./kept-results.ts";
 import {
@@ -37,12 +39,16 @@ import {
   isRequest,
   isResponse,
   RPC_CODES,
-  type RpcId,
+  type RpcMessage,
   type RpcRequest,
 } from "./messages.ts";
+import { methodOf, methodRefusal } from "./method-refusal.ts";
+import type { Method } from "./methods.ts";
+import { changeSubscriptions, foreignSubscription, namesOpen } from "./open-in-session.ts";
 import type { RequestOrigins } from "./origin.ts";
 import type { ProtectedResource } from "./protected-resource.ts";
 import { Reply } from "./reply.ts";
+import { ServerTasks } from "./server-tasks.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { SessionRequests } from "./session-requests.ts";
 import { OpenCall, Sessions, type SessionsOptions } from "./sessions.ts";
@@ -55,17 +61,18 @@ import type { Upstreams } from "./upstreams.ts";
 export interface GatewayOptions
   extends Omit<ToolCallsOptions, "approved">,
     ToolListsOptions,
-    ForwardingOptions,
+    Omit<ForwardingOptions, "serverTasks">,
     SessionsOptions {
   readonly servers: Pick<McpServers, "find">;
   readonly callers: Pick<McpCallers, "identify">;
-  readonly ends: Pick<McpEnds, "watch" | "endOf">;
+  readonly ends: Pick<McpEnds, "watch" | "endOf" | "endSeenBy">;
   readonly kept: KeptResults;
   readonly origins: Pick<RequestOrigins, "assertAllowed">;
-  readonly resource: Pick<ProtectedResource, "resourceOf" | "challenge">;
+  readonly resource: Pick<ProtectedResource, "resourceOf" | "challenge" | "hasIssuer">;
   readonly upstreams: Upstreams;
   readonly logs: ToolListsOptions["logs"];
   readonly metrics: Registry;
+  readonly pool: Pool;
   /** Maximum bytes of a message of a client. */
   readonly maxBodyBytes: number;
 }
@@ -77,6 +84,7 @@ const MAX_DEPTH = 64;
 export class McpGateway {
   readonly prefix = PREFIX;
   readonly #options: GatewayOptions;
+  readonly #ends: GatewayOptions["ends"];
   readonly #sessions: Sessions;
   readonly #sessionRequests: SessionRequests;
   readonly #closing = new AbortController();
@@ -84,8 +92,10 @@ export class McpGateway {
   readonly #forwarding: Forwarding;
   readonly #approved: ApprovedCalls;
   readonly #lists: ToolLists;
+  readonly #hidden: HiddenListings;
   readonly #decided: DecidedRequests;
   readonly #tasks: EscalationTasks;
+  readonly #serverTasks: ServerTasks;
   /** Bytes of clients' messages that are read, held or forwarded. */
   readonly #held: SharedPot;
 
@@ -94,16 +104,20 @@ export class McpGateway {
     const { ends, log, maxResultBytes, maxBodyBytes } = options;
     this.#held = createHeldBytes("mcp_message_bytes", maxHeldBytesFor(maxBodyBytes));
     const sessions = new Sessions(options);
-    const forwarding = new Forwarding(options);
+    const serverTasks = new ServerTasks(options.pool);
+    const forwarding = new Forwarding({ ...options, serverTasks });
     const approved = new ApprovedCalls(options);
     const calls = new ToolCalls({ ...options, approved });
     const lists = new ToolLists(options);
     const decided = new DecidedRequests({ ...options, calls, approved, lists, forwarding });
     const onOutcome = decided.count.bind(decided);
+    this.#ends = ends;
     this.#sessions = sessions;
+    this.#serverTasks = serverTasks;
     this.#forwarding = forwarding;
     this.#approved = approved;
     this.#lists = lists;
+    this.#hidden = new HiddenListings(options.logs);
     this.#decided = decided;
     this.#sessionRequests = new SessionRequests({ ...options, sessions, forwarding });
     this.#tasks = new EscalationTasks({ calls, lists, forwarding, ends, log, maxResultBytes, onOutcome });
@@ -122,7 +136,13 @@ export class McpGateway {
     const name = serverNameFrom(request.url);
     if (name === undefined) return false;
     try {
-      await this.#serve(request, response, name);
+      const { origins, callers } = this.#options;
+      origins.assertAllowed(request);
+      this.#closing.signal.throwIfAborted();
+      const caller = await callers.identify(request, this.#resourceOf(request, name)).catch((error: unknown) => {
+        throw this.#unidentified(error);
+      });
+      await this.#serve(request, response, name, caller);
     } catch (error) {
       this.#refuse(request, response, name, error);
     }
@@ -147,13 +167,13 @@ export class McpGateway {
     return (await definitions.review(server, tools, by)).values();
   }
 
-  /** Finds caller and server, and watches over the caller's rights until the request is served. */
-  async #serve(request: IncomingMessage, response: ServerResponse, name: string): Promise<void> {
-    const { origins, callers, ends, resource, servers } = this.#options;
-    origins.assertAllowed(request);
-    this.#closing.signal.throwIfAborted();
-    const at = resource.resourceOf(request, `${PREFIX}/${name}`);
-    const caller = await callers.identify(request, at);
+  #resourceOf(request: IncomingMessage, name: string): string | undefined {
+    return this.#options.resource.resourceOf(request, `${PREFIX}/${name}`);
+  }
+
+  /** Finds the server, and watches over the caller's rights until the request is served. */
+  async #serve(request: IncomingMessage, response: ServerResponse, name: string, caller: McpCaller): Promise<void> {
+    const { callers, ends, resource, servers } = this.#options;
     const server = await servers.find(caller.workspaceId, name);
     if (server === undefined) {
       throw new ControlPlaneError(ErrorReason.MCP_SERVER_NOT_FOUND, `no MCP server \`${name}\``, { server: name });
@@ -167,7 +187,7 @@ export class McpGateway {
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
       // Identified again: the watch does not report an end before it began.
-      const { isEnded } = await callers.identify(request, at);
+      const { isEnded } = await callers.identify(request, this.#resourceOf(request, name));
       const now = { ...caller, isEnded };
       const publicUrl = resource.resourceOf(request, "");
       await this.#method(request, { caller: now, server, publicUrl, reply: new Reply(response), bytes: 0, ending });
@@ -201,27 +221,21 @@ export class McpGateway {
     });
   }
 
-  /** Checks the caller, and passes the message to the endpoint of its session or generation. */
+  /** Settles who calls and whether the message may pass, before anything opens at the server. */
   async #receive(request: IncomingMessage, given: Unrouted, incoming: Incoming): Promise<void> {
     const { reply, server, caller } = given;
-    const { message, generation, headers } = incoming;
+    const { message } = incoming;
     try {
-      // The decision on a tool call checks the agent itself.
-      const isDecided = isRequest(message) && message.method === "tools/call" && !caller.isEnded;
-      const ended = isDecided ? undefined : await this.#options.ends.endOf(caller);
-      if (ended !== undefined) return await this.#decided.refuseEnded(given, ended, incoming);
-      if (generation === "stateless") {
-        const { params } = isResponse(message) ? { params: undefined } : message;
-        const endpoint = await this.#options.upstreams.stateless(server, caller.agentId, params);
-        return await this.#exchange({ ...given, generation, endpoint, headers, session: undefined }, incoming);
-      }
-      if (isRequest(message) && message.method === "initialize") {
-        return await this.#sessionRequests.initialize(given, headers, message);
-      }
-      const session = this.#sessionRequests.sessionOf(request, given);
-      await this.#exchange({ ...given, ...inSession(session, headers) }, incoming);
+      const method = methodOf(incoming);
+      // The decision itself is exact. An agent that has ended is looked up once more, since its calls are refused on record.
+      const ended = await (method?.rule === "decided" ? this.#ends.endSeenBy(caller) : this.#ends.endOf(caller));
+      if (ended !== undefined) return reply.json(401, await this.#decided.refuseEnded(given, ended, incoming));
+      const refusal = methodRefusal(incoming, method, server);
+      if (refusal !== undefined) return reply.json(refusal.status, refusal.body);
+      const passed = forwardedMessage(message, method, server);
+      await this.#route(request, given, { ...incoming, message: passed }, method);
     } catch (error) {
-      if (!isRequest(message) || httpStatusOf(error) === 404 || httpStatusOf(error) === 401) throw error;
+      if (!isRequest(message) || [401, 404].includes(httpStatusOf(error))) throw error;
       noteFault(this.#options.log, server, error);
       const retryAfter = retryAfterSecondsOf(controlPlaneErrorFrom(error));
       if (retryAfter !== undefined) reply.setHeader("retry-after", String(retryAfter));
@@ -229,16 +243,55 @@ export class McpGateway {
     }
   }
 
-  /** Passes a message on, or decides it. */
-  async #exchange(exchange: Exchange, { message, parameters }: Incoming): Promise<void> {
-    if (isRequest(message)) return this.#request(exchange, message, parameters);
-    const isCancellation = !isResponse(message) && message.method === "notifications/cancelled";
-    if (isCancellation && cancel(exchange, message.params)) return exchange.reply.text(202, undefined, "");
+  /** Passes a message to the endpoint of its session or generation. */
+  async #route(
+    request: IncomingMessage,
+    given: Unrouted,
+    incoming: Incoming,
+    method: Method | undefined,
+  ): Promise<void> {
+    const { server, caller } = given;
+    const { message, generation, headers, parameters } = incoming;
+    if (generation === "stateless") {
+      // Nothing is open in a stateless request that a response or notification could name.
+      if (isResponse(message) || (!isRequest(message) && isTableMethod(message.method))) return this.#dropped(given);
+      const endpoint = await this.#options.upstreams.stateless(server, caller.agentId, message.params);
+      const exchange = { ...given, generation, endpoint, headers, session: undefined };
+      if (!isRequest(message)) return this.#pass(exchange, message);
+      return this.#request(exchange, message, method, parameters);
+    }
+    if (isRequest(message) && message.method === "initialize") {
+      return this.#sessionRequests.initialize(given, headers, message);
+    }
+    const session = this.#sessionRequests.sessionOf(request, given);
+    const exchange = { ...given, ...inSession(session, headers) };
+    if (isRequest(message)) return this.#request(exchange, message, method, parameters);
+    if (isResponse(message)) {
+      if (session.fromServer.takes(message)) return this.#pass(exchange, message);
+      const text = "the server has no request of this id open in the session";
+      return given.reply.json(400, errorBody(RPC_CODES.invalidRequest, text));
+    }
+    if (namesOpen(session, message)) return this.#pass(exchange, message);
+    return this.#dropped(given);
+  }
+
+  /** Passes a notification or a response on. */
+  async #pass(exchange: Exchange, message: RpcMessage): Promise<void> {
     await this.#forwarding.giveWay(exchange);
     await this.#forwarding.relay(exchange, () => this.#forwarding.send(exchange, message), undefined);
   }
 
-  async #request(exchange: Exchange, request: RpcRequest, parameters: Incoming["parameters"]): Promise<void> {
+  /** Acknowledges a notification of something that is no longer open, as any server would. It goes no further. */
+  #dropped({ reply }: Unrouted): void {
+    reply.text(202, undefined, "");
+  }
+
+  async #request(
+    exchange: Exchange,
+    request: RpcRequest,
+    method: Method | undefined,
+    parameters: Incoming["parameters"],
+  ): Promise<void> {
     const { session, reply, ending } = exchange;
     if (session?.open.has(request.id)) {
       const text = "a request with this id is in flight in the session";
@@ -246,14 +299,16 @@ export class McpGateway {
     }
     const tasks = this.#tasks;
     if (tasks.isOwn(exchange, request)) return this.#answerTask(exchange, request);
+    const foreign = foreignSubscription(session, request) ?? (await this.#serverTasks.refusal(exchange, request));
+    if (foreign !== undefined) return reply.finish(foreign);
     const call = new OpenCall(request, ending, this.#changeOf(exchange, request));
     session?.open.set(request.id, call);
-    const isDecided = request.method === "tools/call";
     let isKept = false;
     try {
-      isKept = isDecided
-        ? !(await this.#decided.callTool(exchange, request, call, { parameters, tasks }))
-        : !(await this.#forwarding.forward(exchange, request, call));
+      isKept =
+        method?.rule === "decided"
+          ? !(await this.#decided.serve(exchange, request, call, { parameters, tasks }))
+          : !(await this.#forwarding.forward(exchange, request, call));
     } finally {
       // A call whose response broke off may be answered when the client resumes its stream.
       if (!isKept) session?.open.delete(request.id);
@@ -263,9 +318,26 @@ export class McpGateway {
 
   /** Returns the change to the response of a request; undefined if the response is passed on unchanged. */
   #changeOf(exchange: Exchange, request: RpcRequest): OpenCall["transform"] | undefined {
-    if (request.method === "tools/list") return this.#lists.filter(exchange, request);
-    const isDiscovery = exchange.generation === "stateless" && request.method === "server/discover";
-    return isDiscovery ? (response) => this.#tasks.declare(response) : undefined;
+    const { session, generation } = exchange;
+    switch (request.method) {
+      case "tools/list":
+        return this.#lists.filter(exchange, request);
+      case "resources/list":
+      case "resources/templates/list":
+      case "prompts/list":
+        return this.#hidden.filter(exchange, request.method);
+      case "tools/call":
+        return this.#serverTasks.record(exchange);
+      case "tasks/list":
+        return this.#serverTasks.filter(exchange);
+      case "resources/subscribe":
+      case "resources/unsubscribe":
+        return (response) => changeSubscriptions(session, request, response);
+      case "server/discover":
+        return generation === "stateless" ? (response) => this.#tasks.declare(response) : undefined;
+      default:
+        return undefined;
+    }
   }
 
   async #answerTask(exchange: Exchange, request: RpcRequest): Promise<void> {
@@ -273,33 +345,53 @@ export class McpGateway {
     await exchange.reply.finish(response, response.error?.code === RPC_CODES.missingCapability ? 400 : 200);
   }
 
+  /**
+   * Returns the error for a caller without a usable key. Without an issuer of access tokens there is nowhere to sign in: a
+   * challenge would send clients to look for one.
+   */
+  #unidentified(error: unknown): unknown {
+    const isKeyFault = error instanceof ControlPlaneError && KEY_FAULTS.has(error.reason);
+    return isKeyFault && !this.#options.resource.hasIssuer ? new KeyRefusal(error) : error;
+  }
+
   /** Answers a request that failed before its exchange. */
   #refuse(request: IncomingMessage, response: ServerResponse, name: string, thrown: unknown): void {
-    const error = controlPlaneErrorFrom(thrown);
-    if (!(thrown instanceof ControlPlaneError))
-      this.#options.log.error({ server: name, cause: stackOf(thrown) }, "mcp request failed");
+    const cause = thrown instanceof KeyRefusal ? thrown.error : thrown;
+    const error = controlPlaneErrorFrom(cause);
+    if (!(cause instanceof ControlPlaneError))
+      this.#options.log.error({ server: name, cause: stackOf(cause) }, "mcp request failed");
     if (response.headersSent || response.destroyed) return void response.destroy();
-    const status = httpStatusFromReason(error.reason);
+    const { message, metadata, reason } = error;
+    if (thrown instanceof KeyRefusal) {
+      new Reply(response).text(403, "text/plain; charset=utf-8", `${message}\n`);
+      return;
+    }
+    const status = httpStatusOf(error);
     const challenge = this.#options.resource.challenge(request, `${PREFIX}/${name}`, error);
     const retryAfter = retryAfterSecondsOf(error);
     const headers = retryAfter === undefined ? challenge : { ...challenge, "retry-after": String(retryAfter) };
-    const { message, metadata, reason } = error;
     const code = status === 400 ? RPC_CODES.invalidRequest : RPC_CODES.server;
     const body = errorBody(code, message, { reason: ErrorReason[reason] ?? "INTERNAL", metadata: { ...metadata } });
     sendJson(response, status, JSON.stringify(body), headers);
   }
 }
 
-const httpStatusOf = (error: unknown): number => httpStatusFromReason(controlPlaneErrorFrom(error).reason);
+const KEY_FAULTS: ReadonlySet<ErrorReason> = new Set([ErrorReason.KEY_MISSING, ErrorReason.KEY_INVALID]);
 
-/** Applies a client's cancellation to the call in flight. Returns true if the server is not told of it. */
-function cancel({ session }: Exchange, params: JsonObject = {}): boolean {
-  const call = session?.open.get(ownValue(params, "requestId") as RpcId);
-  if (call === undefined) return false;
-  // A forwarded call is cancelled by its server, which also gets the notification.
-  if (call.isForwarded) return call.onCancelled?.(String(ownValue(params, "reason"))) ?? false;
-  call.ending.abort(new ControlPlaneError(ErrorReason.CANCELLED, "the client cancelled the call"));
-  return false;
+/** Refusal of a missing or wrong key where no issuer could give another one. */
+class KeyRefusal extends Error {
+  readonly error: ControlPlaneError;
+
+  constructor(error: ControlPlaneError) {
+    super(error.message);
+    this.error = error;
+  }
+}
+
+/** Returns the HTTP status of an error. An agent that has ended is as little known as a key that has ended. */
+function httpStatusOf(thrown: unknown): number {
+  const { reason } = controlPlaneErrorFrom(thrown);
+  return reason === ErrorReason.AGENT_INACTIVE ? 401 : httpStatusFromReason(reason);
 }
 
 /** Returns the name of the server in a path `/mcp/{name}`. */

@@ -17,7 +17,10 @@ const NAMED_BY: Readonly<Record<string, string>> = {
   "tools/call": "name",
   "prompts/get": "name",
   "resources/read": "uri",
+  "resources/subscribe": "uri",
+  "resources/unsubscribe": "uri",
   "tasks/get": "taskId",
+  "tasks/result": "taskId",
   "tasks/update": "taskId",
   "tasks/cancel": "taskId",
 };
@@ -52,17 +55,22 @@ export function disagreement(request: IncomingMessage, message: RpcMessage): str
     return `the header Mcp-Method differs from the body's method \`${message.method}\``;
   }
   const header = headerOf(request, "mcp-name");
-  const source = NAMED_BY[message.method];
+  const source = Object.hasOwn(NAMED_BY, message.method) ? NAMED_BY[message.method] : undefined;
   if (header === undefined || source === undefined) return undefined;
   if (decoded(header) === ownValue(message.params ?? {}, source)) return undefined;
   return `the header Mcp-Name differs from the body's \`${source}\``;
 }
 
-/** Returns the headers for the upstream server: only headers of the protocol, without the caller's identity. */
-export function passedHeaders(request: IncomingMessage): Headers {
+/**
+ * Returns the headers for the upstream server: only headers of the protocol, without the caller's identity, and `Mcp-Name` only
+ * where it was compared with the body. `message`: the body of a POST.
+ */
+export function passedHeaders(request: IncomingMessage, message?: RpcMessage): Headers {
   const headers: Record<string, string> = { accept: ACCEPT };
   if (request.method === "POST") headers["content-type"] = "application/json";
+  const isNamed = message !== undefined && "method" in message && Object.hasOwn(NAMED_BY, message.method);
   for (const name of PASSED_HEADERS) {
+    if (name === "mcp-name" && !isNamed) continue;
     const value = headerOf(request, name);
     if (value !== undefined) headers[name] = value;
   }

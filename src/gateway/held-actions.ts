@@ -31,6 +31,8 @@ export interface HeldAction {
   readonly arguments: JsonObject;
   /** Creates the request for a decision on these arguments. */
   readonly requestFor: (args: JsonObject) => ToolRequest;
+  /** What the gateway knows of the action besides its request: a refusal, and whether its decision changes trust. */
+  readonly marks?: Pick<Action, "refusal" | "keepsTrust">;
   /** Size of the message with the action. */
   readonly bytes: number;
   /** Aborts when nobody waits for the outcome any more. */
@@ -90,7 +92,8 @@ export class HeldActions {
   /** Decides an action. Presents `escalationId`, else an unused approval of the same action. */
   async intercept(action: HeldAction, args: JsonObject, escalationId?: string): Promise<SealedDecision> {
     const asked = await this.#asked(action, args);
-    const presented = escalationId ?? (await this.#earlier(action, asked)).approval;
+    const isRefused = action.marks?.refusal !== undefined;
+    const presented = isRefused ? undefined : (escalationId ?? (await this.#earlier(action, asked)).approval);
     return this.#intercept(action, asked, presented);
   }
 
@@ -130,7 +133,7 @@ export class HeldActions {
   }
 
   async #intercept(
-    { caller: { workspaceId }, signal, bytes }: HeldAction,
+    { caller: { workspaceId }, signal, bytes, marks }: HeldAction,
     asked: Action,
     presented: string | undefined,
   ): Promise<SealedDecision> {
@@ -141,7 +144,7 @@ export class HeldActions {
       signal,
     };
     await this.#options.largeRequests.giveWay({ workspaceId, bytes, signal });
-    return this.#options.intercept({ workspaceId, action: { ...asked, escalationId: presented }, waiter });
+    return this.#options.intercept({ workspaceId, action: { ...asked, ...marks, escalationId: presented }, waiter });
   }
 
   /** Decides an action, and waits for a person if it escalates. Rejects when the signal aborts. */

@@ -39,7 +39,7 @@ export function incomingFrom(request: IncomingMessage, value: unknown): Incoming
   return {
     message,
     generation: outcome.kind === "modern" ? "stateless" : "stateful",
-    headers: passedHeaders(request),
+    headers: passedHeaders(request, message),
     parameters: parameterHeaders(request),
   };
 }

@@ -56,7 +56,9 @@ export function rpcMessageFrom(value: unknown): RpcMessage | undefined {
   const { jsonrpc, id, method, params, result, error } = value as Record<string, unknown>;
   if (jsonrpc !== "2.0" || (id !== undefined && !isId(id))) return undefined;
   if (method !== undefined) {
-    const isMeant = typeof method === "string" && (params === undefined || isJsonObject(params as JsonValue));
+    const isBoth = result !== undefined || error !== undefined;
+    const isMeant =
+      typeof method === "string" && !isBoth && (params === undefined || isJsonObject(params as JsonValue));
     return isMeant ? (value as unknown as RpcMessage) : undefined;
   }
   if (id === undefined || (result === undefined) === (error === undefined)) return undefined;

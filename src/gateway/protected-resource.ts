@@ -59,8 +59,14 @@ export class ProtectedResource {
     return LOOPBACK.test(host) ? `http://${host}${path}` : undefined;
   }
 
-  /** Returns the challenge headers for a refused client (RFC 6750 §3, RFC 9728 §5.1). */
+  /** True if clients can get access tokens. */
+  get hasIssuer(): boolean {
+    return this.#options.tokens !== undefined;
+  }
+
+  /** Returns the challenge headers for a refused client (RFC 6750 §3, RFC 9728 §5.1); none without an issuer. */
   challenge(request: IncomingMessage, path: string, { reason, metadata }: ControlPlaneError): Record<string, string> {
+    if (!this.hasIssuer) return {};
     const base = this.resourceOf(request, "");
     const at = base === undefined ? [] : [`resource_metadata="${base}${PREFIX}${path}"`];
     if (reason === ErrorReason.KEY_MISSING) return { "www-authenticate": ["Bearer", at.join()].join(" ").trim() };

@@ -1,4 +1,5 @@
 import { upstreamUnavailable } from "./endpoint.ts";
+import { strippedJson, withoutOwnMeta } from "./forwarded-members.ts";
 import { parsed } from "./listing.ts";
 import {
   createError,
@@ -24,6 +25,8 @@ export interface Relay {
   readonly maxBytes: number;
   /** Called for every message of the server. */
   readonly onMessage: () => void;
+  /** Tests whether a request or notification of the server may pass. */
+  readonly passes: (message: RpcMessage) => Promise<boolean>;
   /** Tests whether a response to this id is awaited. */
   readonly awaits: (id: RpcId) => boolean;
   /** Scrubs what is no awaited response; undefined if the server's messages are not scrubbed. */
@@ -67,7 +70,8 @@ async function relayWhole(options: Relay, type: string | undefined): Promise<Rel
     await reply.finish(await options.transform(options.tooLong(id)));
     return "answered";
   }
-  const message = type === "application/json" ? parsed(text) : undefined;
+  const parsedText = type === "application/json" ? parsed(text) : undefined;
+  const message = parsedText === undefined ? undefined : withoutOwnMeta(parsedText, text);
   if (message !== undefined && isResponse(message) && message.id === id && options.awaits(id)) {
     await reply.finish(await options.transform(message), response.status);
     return "answered";
@@ -79,8 +83,9 @@ async function relayWhole(options: Relay, type: string | undefined): Promise<Rel
   }
   // An error from before the message was read has no id, or is plain text.
   if (!response.ok && !reply.hasBegun) {
-    const shown = (await options.scrubber?.text(text)) ?? text;
-    reply.text(response.status, type === "application/json" ? type : "text/plain; charset=utf-8", shown);
+    const given = type === "application/json" ? strippedJson(text) : undefined;
+    const shown = (await options.scrubber?.text(given ?? text)) ?? given ?? text;
+    reply.text(response.status, given === undefined ? "text/plain; charset=utf-8" : type, shown);
     return "ended";
   }
   throw upstreamUnavailable(server, `did not answer with a response (HTTP ${response.status})`);
@@ -128,17 +133,19 @@ async function relayStream(options: Relay): Promise<RelayEnd> {
 
 /** Returns the message to pass on; undefined for a dropped message. */
 async function passed(options: Relay, text: string): Promise<RpcMessage | undefined> {
-  const message = parsed(text);
-  if (message === undefined) {
+  const parsedText = parsed(text);
+  if (parsedText === undefined) {
     options.onDropped("is not a JSON-RPC message");
     return undefined;
   }
+  const message = withoutOwnMeta(parsedText, text);
   if (!isResponse(message)) {
     const { scrubber, onDropped } = options;
-    if (scrubber === undefined) return message;
-    const scrubbed = await scrubber.message(message);
+    const scrubbed = scrubber === undefined ? message : await scrubber.message(message);
     if (scrubbed === undefined) onDropped("cannot be scrubbed");
-    return scrubbed;
+    else if (!(await options.passes(scrubbed))) onDropped("names a task of another agent");
+    else return scrubbed;
+    return undefined;
   }
   if (!options.awaits(message.id)) {
     options.onDropped("answers a request that was not sent");

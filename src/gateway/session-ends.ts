@@ -57,6 +57,16 @@ export class McpEnds {
     if (agent.status !== "active") return agentInactive(agentId);
     return isEnded ? keyEnded() : undefined;
   }
+
+  /**
+   * Does the same by what this replica knows of an active agent, without a query. Another replica may have ended the agent a
+   * moment ago, which the decision on its call will find.
+   */
+  async endSeenBy(caller: McpCaller): Promise<ControlPlaneError | undefined> {
+    const log = await this.#logs.of(caller.workspaceId);
+    if (log.agentStatus(caller.agentId) !== "active") return this.endOf(caller);
+    return caller.isEnded ? keyEnded() : undefined;
+  }
 }
 
 /** Returns the error for a caller that an entry of the log ends; undefined if the entry does not end it. */

@@ -9,6 +9,7 @@ import type { McpCaller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RpcId, RpcRequest, RpcResponse } from "./messages.ts";
 import { createSessionPot } from "./pots.ts";
+import { ServerRequests } from "./server-requests.ts";
 
 /** Milliseconds after which a session without a request or an open stream is closed. */
 const IDLE_MS = 1_800_000;
@@ -57,6 +58,10 @@ export class Session {
   upstreamId: string | undefined;
   /** The client's unanswered requests. */
   readonly open = new Map<RpcId, OpenCall>();
+  /** The server's unanswered requests. */
+  readonly fromServer = new ServerRequests();
+  /** Digests of the URIs that the client has subscribed to. */
+  readonly subscriptions = new Set<string>();
   /** Open streams of the server's own messages. */
   readonly streams = new Set<AbortController>();
   /** Called once when the session is closed. */

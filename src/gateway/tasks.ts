@@ -19,6 +19,7 @@ import {
   type SseEvent,
 } from "./messages.ts";
 import type { Answer } from "./reply.ts";
+import { OWN_TASK_MARK, unknownTask } from "./server-tasks.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { OpenCall } from "./sessions.ts";
 import type { ToolCallOutcome, ToolCalls } from "./tool-calls.ts";
@@ -28,8 +29,6 @@ import { escalationPage, rejectedResult } from "./tool-results.ts";
 /** Extension with which a client declares that it accepts a task instead of a result. */
 const EXTENSION = "io.modelcontextprotocol/tasks";
 const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
-/** Prefix of the gateway's own task ids, before the escalation's id. Other ids are the server's. */
-const MARK = "agentcontrol.";
 /** Polling interval in milliseconds of a task that waits for a person, and of a task whose call is running. */
 const POLL_WAITING_MS = 2_000;
 const POLL_RUNNING_MS = 1_000;
@@ -99,7 +98,7 @@ export class EscalationTasks {
       generation === "stateless" &&
       ["tasks/get", "tasks/update", "tasks/cancel"].includes(method) &&
       typeof taskId === "string" &&
-      taskId.startsWith(MARK)
+      taskId.startsWith(OWN_TASK_MARK)
     );
   }
 
@@ -127,7 +126,7 @@ export class EscalationTasks {
     }
     const escalation = await this.#find(exchange, ownValue(params, "taskId") as string);
     if (escalation === undefined) {
-      return createError(id, RPC_CODES.invalidParams, "the agent has no task of this id at this server");
+      return unknownTask(id);
     }
     if (method === "tasks/cancel") await this.#cancel(exchange, escalation);
     // Tasks do not ask for input, so any input is ignored.
@@ -142,7 +141,7 @@ export class EscalationTasks {
 
   async #find({ caller, server }: Exchange, taskId: string): Promise<Escalation | undefined> {
     try {
-      const escalation = await this.#options.calls.escalation(caller, taskId.slice(MARK.length));
+      const escalation = await this.#options.calls.escalation(caller, taskId.slice(OWN_TASK_MARK.length));
       return ownValue(metadataOf(escalation), "mcp_server") === server.name ? escalation : undefined;
     } catch (error) {
       if (error instanceof ControlPlaneError && error.reason === ErrorReason.ESCALATION_NOT_FOUND) return undefined;
@@ -250,7 +249,7 @@ export class EscalationTasks {
     const lastUpdatedAt = new Date(changed).toISOString();
     const until = Math.max(expiresAtMs, changed + KEPT_MS);
     return {
-      taskId: `${MARK}${escalationId}`,
+      taskId: `${OWN_TASK_MARK}${escalationId}`,
       createdAt: receipt.body.at,
       lastUpdatedAt,
       ttlMs: Math.round(until - createdAtMs),

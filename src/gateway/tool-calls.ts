@@ -1,9 +1,12 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { ControlPlaneError } from "../errors.ts";
 import type { Escalation } from "../escalation/escalation.ts";
+import { nameFault, toolNameFault } from "../policy/names.ts";
+import { printable } from "../registry/mcp-changes.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
+import { reservedNameFault, UNNAMEABLE_CALL } from "../registry/mcp-method-tools.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
-import type { SealedDecision } from "../state/types.ts";
+import type { DecisionReason, SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCaller } from "./caller.ts";
@@ -17,7 +20,7 @@ import {
   keptAnswer,
   lostResult,
   pendingResult,
-  refusal,
+  refusedResult,
   rejectedResult,
   runningResult,
   runningText,
@@ -25,23 +28,30 @@ import {
   waitingText,
 } from "./tool-results.ts";
 
-/** A call of a tool, from the message to the decision. */
+/** A call of a tool, or a request of another method that is decided as one, from the message to the decision. */
 export interface ToolCall {
   readonly server: McpServer;
   readonly caller: McpCaller;
   /** Session of the control plane; undefined for a stateless request. */
   readonly sessionId: string | undefined;
-  /** The server's own name of the tool. */
+  /** The server's own name of the tool; for a request of another method, the method. */
   readonly tool: string;
   readonly arguments: JsonObject;
+  /** Digest of what is forwarded beside tool and arguments and what rules cannot read. Default: nothing is. */
+  readonly unreadDigest?: string | undefined;
+  /** True if the decision changes no trust. Default false. */
+  readonly keepsTrust?: boolean;
   /** Size of the message with the arguments. */
   readonly bytes: number;
   /** Aborts when nobody waits for the call any longer. */
   readonly signal: AbortSignal;
   /** Last review of the tool; undefined before the first one. */
   readonly known: ReviewedTool | undefined;
-  /** Lists the server's tools now and reviews them. Returns the called tool; undefined if the server does not list it. */
-  readonly review: () => Promise<ReviewedTool | undefined>;
+  /**
+   * Lists the server's tools now and reviews them. Returns the called tool; undefined if the server does not list it. The whole
+   * member is undefined for a request of another method, which calls no tool.
+   */
+  readonly review: (() => Promise<ReviewedTool | undefined>) | undefined;
   /** Reports to the client that the call is held; undefined if the client did not ask for progress. */
   readonly onHeld: ((message: string, seconds: number) => Promise<void>) | undefined;
   /** Base URL of the dashboard's pages; undefined if the service does not know its own address. */
@@ -53,7 +63,7 @@ export interface ToolCall {
 }
 
 /** The part of a call that is decided. */
-type DecidedCall = Omit<ToolCall, "known" | "review" | "onHeld" | "publicUrl" | "isTask" | "digestOf">;
+type DecidedCall = Omit<ToolCall, "known" | "onHeld" | "publicUrl" | "isTask" | "digestOf">;
 
 /** Outcome of a call. */
 export type ToolCallOutcome =
@@ -125,19 +135,19 @@ export class ToolCalls {
    * the signal aborts.
    */
   async decide(call: ToolCall): Promise<DecidedOutcome> {
-    const { known } = call;
-    const reviewed: Reviewed = { tool: known?.status === "active" ? known : await call.review() };
+    const { known, review } = call;
+    const isKnown = review === undefined || known?.status === "active";
+    const reviewed: Reviewed = { tool: isKnown ? known : await review() };
     const action = this.#heldAction(call, reviewed);
     let hasLooked = call.isTask;
     for (;;) {
       const { tool } = reviewed;
-      const unfit = refusalOf(call, tool);
-      if (unfit !== undefined) return unfit;
+      if (review !== undefined && tool?.status !== "active") return this.#refused(call, reviewed);
       // Listing and decision cost a round trip each. They run at the same time, so an unchanged tool costs only one.
-      const isFresh = tool !== known;
+      const isFresh = review === undefined || tool !== known;
       const [decided, now] = await Promise.all([
         hasLooked ? this.#held.intercept(action, call.arguments) : this.#held.interceptOrFind(action),
-        isFresh ? tool : call.review(),
+        isFresh ? tool : review(),
       ]);
       if (now?.digest !== tool?.digest || now?.status !== tool?.status) {
         reviewed.tool = now;
@@ -185,7 +195,7 @@ export class ToolCalls {
     }
     const reviewed: Reviewed = { tool: undefined };
     const outcome = await this.#held.resume(this.#heldAction(call, reviewed), resolved);
-    return outcome === undefined ? refused(call, reviewed) : this.#outcomeOf(call, outcome, reviewed);
+    return outcome === undefined ? this.#refused(call, reviewed) : this.#outcomeOf(call, outcome, reviewed);
   }
 
   /** Returns what became of an earlier identical call; undefined if the call is to be decided like any other. */
@@ -217,20 +227,34 @@ export class ToolCalls {
       holdMs: onHeld === undefined ? holdMs : (progressHoldMs ?? holdMs),
       onWaiting: (escalationId, seconds) => onHeld?.(waitingText(tool, publicUrl, escalationId), seconds),
       async isUnchanged() {
+        if (call.review === undefined) return true;
         reviewed.tool = await call.review();
         return reviewed.tool?.status === "active";
       },
     };
   }
 
-  #outcomeOf(call: ToolCall, outcome: HeldOutcome, reviewed: Reviewed): ToolCallOutcome {
+  /**
+   * Refuses a call whose tool is not in force: unknown, unusable, or waiting for a person to accept it. The refusal is a decision
+   * on record. It changes no trust, since it is the server that decides what it lists.
+   */
+  async #refused(call: ToolCall, { tool }: Reviewed): Promise<ToolCallAnswer> {
+    const refusal = refusalReason(call, tool);
+    const sealed = await this.#held.intercept(
+      { ...actionOf(call), marks: { refusal, keepsTrust: true } },
+      call.arguments,
+    );
+    return { kind: "answer", result: refusedResult(call.tool, sealed, refusal.message), sealed };
+  }
+
+  async #outcomeOf(call: ToolCall, outcome: HeldOutcome, reviewed: Reviewed): Promise<ToolCallOutcome> {
     const { kind, sealed } = outcome;
     if (kind === "allowed") {
       const approved = outcome.isApproved ? this.#heldAction(call, reviewed) : undefined;
       const repeated = reviewed.tool?.repeated ?? [];
       return { kind: "forward", arguments: outcome.arguments, repeated, sealed, approved };
     }
-    if (kind === "changed") return refused(call, reviewed);
+    if (kind === "changed") return this.#refused(call, reviewed);
     return { kind: "answer", result: this.#resultOf(call, outcome), sealed };
   }
 
@@ -243,41 +267,65 @@ export class ToolCalls {
 }
 
 /** Returns the action of a call, without a hold. */
-function actionOf({ server, caller, sessionId, tool, arguments: args, bytes, signal }: DecidedCall): HeldAction {
+function actionOf(call: DecidedCall): HeldAction {
+  const { server, caller, sessionId, arguments: args, bytes, signal, unreadDigest, keepsTrust = false } = call;
+  const { tool, wrapped } = recordedName(call);
   const name = `${server.name}.${tool}`;
   return {
     caller,
     arguments: args,
+    marks: { keepsTrust },
     bytes,
     signal,
     holdMs: 0,
-    requestFor: (asked) => ({
-      actionType: name,
-      tool: name,
-      actionContent: canonicalJson(asked),
-      metadata: { arguments: asked, mcp_server: server.name },
-      ...(sessionId === undefined ? {} : { sessionId }),
-    }),
+    requestFor: (given) => {
+      const asked = wrapped(given);
+      return {
+        actionType: name,
+        tool: name,
+        actionContent: canonicalJson(asked),
+        metadata: {
+          arguments: asked,
+          mcp_server: server.name,
+          ...(unreadDigest === undefined ? {} : { [UNREAD]: unreadDigest }),
+        },
+        ...(sessionId === undefined ? {} : { sessionId }),
+      };
+    },
   };
 }
 
-/** Refuses a call whose tool is no longer in force. */
-function refused(call: ToolCall, { tool }: Reviewed): ToolCallOutcome {
-  const unfit = refusalOf(call, tool);
-  if (unfit === undefined) throw new Error("the tool is in force");
-  return unfit;
+/** Member of the metadata with the digest of what is forwarded and what rules cannot read. An approval holds for one digest. */
+const UNREAD = "mcp_unread_digest";
+const MAX_PRINTED = 256;
+
+/**
+ * Returns the name under which a call is recorded, and its arguments there. A name that no action can have, or that stands for a
+ * method, is itself an argument. No tool of such a name is in force, so these calls are refused.
+ */
+function recordedName({ server, tool, review }: Pick<ToolCall, "server" | "tool" | "review">): {
+  readonly tool: string;
+  readonly wrapped: (args: JsonObject) => JsonObject;
+} {
+  const isMethod = review === undefined;
+  const name = `${server.name}.${tool}`;
+  const isNameable =
+    tool === tool.trim() &&
+    toolNameFault(name) === undefined &&
+    nameFault(name) === undefined &&
+    !reservedNameFault(tool);
+  if (isMethod || isNameable) return { tool, wrapped: (args) => args };
+  return { tool: UNNAMEABLE_CALL, wrapped: (args) => ({ name: printable(tool, MAX_PRINTED), arguments: args }) };
 }
 
-/** Refuses a call of a tool that is not pinned: unknown, unusable, or waiting for a person to accept it. */
-function refusalOf({ server, tool }: ToolCall, reviewed: ReviewedTool | undefined): ToolCallOutcome | undefined {
-  if (reviewed?.status === "active") return undefined;
-  const [code, why] =
-    reviewed === undefined
-      ? ["TOOL_UNKNOWN", `server \`${server.name}\` lists no tool of this name`]
-      : reviewed.status === "quarantined"
-        ? ["TOOL_QUARANTINED", "the tool is new or has changed, and waits for a person to accept it"]
-        : ["TOOL_UNUSABLE", reviewed.reason ?? "its definition cannot be registered"];
-  const text = `The control plane refused this call of \`${tool}\`: ${why}. The tool did not run.`;
-  const reasons = [{ code, message: why }];
-  return { kind: "answer", result: refusal(text, { decision: "block", reasons }), sealed: undefined };
+/** Says why a tool is not in force. */
+function refusalReason({ server }: ToolCall, reviewed: ReviewedTool | undefined): DecisionReason {
+  if (reviewed === undefined) {
+    return { code: "TOOL_UNKNOWN", message: `server \`${server.name}\` lists no tool of this name` };
+  }
+  if (reviewed.status === "quarantined") {
+    const message = "the tool is new or has changed, and waits for a person to accept it";
+    return { code: "TOOL_QUARANTINED", message };
+  }
+  return { code: "TOOL_UNUSABLE", message: reviewed.reason ?? "its definition cannot be registered" };
 }

@@ -132,7 +132,7 @@ export class ToolLists {
 }
 
 /** Returns the action of a tool call without arguments. */
-function probeOf({ caller, server, session }: Exchange, tool: string): Action {
+export function probeOf({ caller, server, session }: Exchange, tool: string): Action {
   const metadata = { mcp_server: server.name };
   return {
     decisionId: createId("dec"),

@@ -1,7 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isJsonObject } from "../policy/json-value.ts";
+import { METHOD_TOOLS } from "../registry/mcp-method-tools.ts";
 import type { DecisionReason, SealedDecision } from "../state/types.ts";
 import type { KeptAnswer } from "./kept-results.ts";
+import { createError, RPC_CODES, type RpcId, type RpcResponse } from "./messages.ts";
 
 /** Member of `_meta` with the decision on a call. */
 export const DECISION_META = "agentcontrol.v1/decision";
@@ -51,11 +53,13 @@ export function escalationPage(
   return publicUrl === undefined ? undefined : `${publicUrl}/escalations/${escalationId}`;
 }
 
+/** Tells whether the call of a tool, or the request of a method, has reached its server: no. */
+const notRun = (tool: string): string =>
+  METHOD_TOOLS.some(({ method }) => method === tool) ? "The server did not get it." : "The tool did not run.";
+
 /** Text for a model about a blocked call, with the reasons. */
 export function blockedText(tool: string, sealed: SealedDecision): string {
-  return [`The control plane blocked this call of \`${tool}\`. The tool did not run.`, ...reasonLines(sealed)].join(
-    "\n",
-  );
+  return [`The control plane blocked this call of \`${tool}\`. ${notRun(tool)}`, ...reasonLines(sealed)].join("\n");
 }
 
 /** Text for a person about a call while it waits, with the page on which they decide. */
@@ -69,7 +73,7 @@ export function waitingText(tool: string, publicUrl: string | undefined, escalat
 export function pendingText(tool: string, sealed: SealedDecision, page: string | undefined): string {
   const where = page === undefined ? "" : ` They decide at ${page}.`;
   const text =
-    `This call of \`${tool}\` waits for a person to approve it (escalation ${sealed.escalationId}). The tool did not run.${where} ` +
+    `This call of \`${tool}\` waits for a person to approve it (escalation ${sealed.escalationId}). ${notRun(tool)}${where} ` +
     "Call it again with the same arguments to continue waiting; once approved, it runs once.";
   return [text, ...reasonLines(sealed)].join("\n");
 }
@@ -86,12 +90,25 @@ export function rejectedText(
         ? `The request to approve this call of \`${tool}\` was withdrawn.`
         : `A person rejected this call of \`${tool}\`.`;
   const said = note === null || note === "" ? "" : ` They said: "${note}".`;
-  return `${what}${said} The tool did not run.`;
+  return `${what}${said} ${notRun(tool)}`;
 }
 
 /** Creates the result of a blocked call. */
 export function blockedResult(tool: string, sealed: SealedDecision): JsonObject {
   return refusal(blockedText(tool, sealed), decisionMeta(sealed));
+}
+
+/** Creates the result of a call whose tool is not in force, or that was blocked before this mattered. */
+export function refusedResult(tool: string, sealed: SealedDecision, why: string): JsonObject {
+  if (sealed.path !== "mcp_definition") return blockedResult(tool, sealed);
+  const text = `The control plane refused this call of \`${tool}\`: ${why}. The tool did not run.`;
+  return refusal(text, decisionMeta(sealed));
+}
+
+/** Creates the error that answers a request, whose result cannot say that it failed, from the result of a refused call. */
+export function errorFromRefusal(id: RpcId, { content, _meta }: JsonObject): RpcResponse {
+  const [{ text }] = content as unknown as [{ text: string }];
+  return createError(id, RPC_CODES.server, text, _meta as JsonObject);
 }
 
 /** Creates the result of a call that still waits for a person. */

@@ -132,7 +132,7 @@ export class Batch {
       previousRoot: this.#previousRoot,
       previousSize: this.#before.seq,
     };
-    const refs = refsOf(outcome);
+    const refs = { ...refsOf(outcome), ...(action.keepsTrust === true ? { keepsTrust: true } : {}) };
     this.#entries.push({ action, outcome, refs, body: decisionBody(action, outcome, place) });
     if (!isCounted(action, outcome)) return;
     const { agentId, normalisedType: actionType, decisionId } = action;

@@ -159,6 +159,7 @@ const writeDecision = objectWriter<Sealing>({
   reasons: ({ outcome: { reasons } }) =>
     isDefaultReason(reasons) ? undefined : `[${reasons.map(writeReason).join(",")}]`,
   trust: ({ outcome }) => writeTrust(outcome),
+  trust_kept: ({ action }) => (action.keepsTrust === true ? "true" : undefined),
   authorisation: ({ outcome }) => writeAuthorisation(outcome),
   policy_digest: ({ outcome }) => json(outcome.policyDigest),
   policy_name: ({ outcome }) => json(outcome.policyName),

@@ -61,6 +61,8 @@ export interface DecisionBody {
   readonly key_id: string;
   /** True for a call under an ended key: it changed no trust and counts nowhere. Absent otherwise. */
   readonly key_ended?: true;
+  /** True for a decision that changes no trust, whichever it is. Absent otherwise. */
+  readonly trust_kept?: true;
   /** Escalation whose edited action this decides; `key_id` is then the editor's. Absent otherwise. */
   readonly edit_of?: string;
   /** First decision of a repeated request that this entry refuses: it changed no trust and counts nowhere. */

@@ -1,5 +1,6 @@
 import type { PoolClient } from "pg";
 import { nextTurn } from "../async/turns.ts";
+import type { AgentStatus } from "../state/agents.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -97,6 +98,11 @@ export class WorkspaceLog {
   /** Time of an entry sealed now, epoch milliseconds. */
   get nowMs(): number {
     return this.#loaded.now();
+  }
+
+  /** Returns the status of an agent as this replica knows it; undefined if it knows no such agent. */
+  agentStatus(agentId: string): AgentStatus | undefined {
+    return this.#loaded.current.agents.get(agentId)?.status;
   }
 
   /** Returns the preparations that an action needs under the mandates that this replica knows. */

@@ -22,6 +22,7 @@ import { readerWithin, type Transaction } from "../store/transaction.ts";
 import { canonicalJson, digestOf } from "../tree/canonical.ts";
 import { isStorableJson } from "./checked-text.ts";
 import { definitionChanges, printable } from "./mcp-changes.ts";
+import { reservedNameFault } from "./mcp-method-tools.ts";
 import { type RepeatedParameter, repeatedParametersOf } from "./mcp-parameters.ts";
 import type { McpServer } from "./mcp-servers.ts";
 import { type Page, type PageRequest, readPage } from "./page.ts";
@@ -344,7 +345,7 @@ function candidateFrom(
 ): Candidate | { readonly name: string; readonly registeredName: string; readonly fault: string } {
   const name = typeof tool.name === "string" ? tool.name : "";
   const registeredName = `${server.name}.${name}`;
-  const fault = nameFault(name, registeredName) ?? shapeFault(tool);
+  const fault = reservedNameFault(name) ?? nameFault(name, registeredName) ?? shapeFault(tool);
   if (fault !== undefined) return { name, registeredName, fault };
   const definition: JsonObject = {};
   for (const member of PINNED) {

@@ -28,13 +28,24 @@ export interface DecisionRefs {
   /** Ids of the approved escalation and of the authority that the decision used. */
   readonly usedIds: readonly string[];
   readonly ask: Ask | undefined;
+  /** True if the decision changes no trust. Default false. */
+  readonly keepsTrust?: boolean;
 }
 
 const NO_IDS: readonly string[] = [];
 const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
+/** Word before the references of a decision that changes no trust. */
+const KEPT = "kept ";
 
-/** Writes the references of a decision: ids, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. */
-export function refTextFrom({ usedIds, ask }: DecisionRefs): string {
+/**
+ * Writes the references of a decision: ids, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. `kept ` stands
+ * before those of a decision that changes no trust.
+ */
+export function refTextFrom({ keepsTrust = false, ...refs }: DecisionRefs): string {
+  return keepsTrust ? KEPT + plainRefText(refs) : plainRefText(refs);
+}
+
+function plainRefText({ usedIds, ask }: DecisionRefs): string {
   if (ask === undefined) return usedIds.length === 0 ? "" : usedIds.join(" ");
   return ask.created === undefined
     ? `ask:${ask.escalationId}`
@@ -43,7 +54,8 @@ export function refTextFrom({ usedIds, ask }: DecisionRefs): string {
 
 /** Reads the references of a decision; the reverse of `refTextFrom`. */
 export function refsFromText(text: string | null, decisionId: string): DecisionRefs {
-  if (text === null) return NO_REFS;
+  if (text === null || text === "") return NO_REFS;
+  if (text.startsWith(KEPT)) return { ...refsFromText(text.slice(KEPT.length), decisionId), keepsTrust: true };
   if (text.startsWith("ask:")) return { usedIds: NO_IDS, ask: { escalationId: text.slice("ask:".length) } };
   if (!text.startsWith("new:")) return { usedIds: text.split(" "), ask: undefined };
   const [, actionDigest = "", expiresAt] = text.split(":");
@@ -86,11 +98,13 @@ export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journ
   // The state's own string, because the request's would keep the whole request in memory.
   const { agentId } = agent;
   const before = agent.trustTenths;
-  agent.trustTenths = trustAfter(before, entry.decision);
-  state.trustChangedAt.set(agentId, entry.seq + 1);
-  journal?.undo.push(() => {
-    agent.trustTenths = before;
-  });
+  if (entry.refs.keepsTrust !== true) {
+    agent.trustTenths = trustAfter(before, entry.decision);
+    state.trustChangedAt.set(agentId, entry.seq + 1);
+    journal?.undo.push(() => {
+      agent.trustTenths = before;
+    });
+  }
   state.windows.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
   state.sequences.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
   const { usedIds, ask } = entry.refs;

@@ -79,8 +79,8 @@ async function loadFigures(client: Reader, state: WorkspaceState, trustSeq: numb
   type Row = Omit<FoldedDecision, "decision" | "refs"> & { decision: number; refId: string | null };
   for await (const { refId, ...row } of rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
     // Escalations are read from their table, which is as new as the log.
-    const { usedIds } = refsFromText(refId, row.decisionId);
-    foldDecision(state, { ...row, decision: decisionFromNumber(row.decision), refs: { usedIds, ask: undefined } });
+    const refs = { ...refsFromText(refId, row.decisionId), ask: undefined };
+    foldDecision(state, { ...row, decision: decisionFromNumber(row.decision), refs });
   }
 }
 

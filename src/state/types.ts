@@ -79,6 +79,10 @@ export interface Action {
   readonly answers?: ReadonlyMap<string, GuardAnswer>;
   /** Results of the checks that take too long at the action's turn. Default: no such check. */
   readonly longAnswers?: LongAnswers | undefined;
+  /** Reason why the tool gateway makes this call in no case: its tool's definition is not in force. Default: no such reason. */
+  readonly refusal?: DecisionReason;
+  /** True if the decision changes no trust, whichever it is. Default false. */
+  readonly keepsTrust?: boolean;
 }
 
 /** Step that determined the decision; the words of the proto enum `DecisionPath`. */
@@ -93,7 +97,8 @@ export type DecisionPath =
   | "intent_contract"
   | "credential"
   | "mcp_tool_policy"
-  | "unknown_tool";
+  | "unknown_tool"
+  | "mcp_definition";
 
 /** Reason of a decision; the fields of the proto message `Reason`. */
 export interface DecisionReason {

@@ -402,6 +402,19 @@ const APPROVED_CALLS = [
   "create index mcp_approved_call_expiry on mcp_approved_call (expires_at_ms)",
 ];
 
+/** The agents that made tasks at MCP servers, by the SHA-256 of the task's id. */
+const MCP_TASKS = [
+  `create table mcp_task (
+    workspace_id text collate "C" not null,
+    server text collate "C" not null,
+    task_digest text collate "C" not null,
+    agent_id text collate "C" not null,
+    created_at_ms bigint not null,
+    primary key (workspace_id, server, task_digest, agent_id)
+  )`,
+  "create index mcp_task_agent on mcp_task (workspace_id, server, agent_id, created_at_ms)",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -413,4 +426,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0006-mcp-servers", statements: MCP_SERVERS },
   { name: "0007-mcp-server-limits", statements: MCP_SERVER_LIMITS },
   { name: "0008-approved-calls", statements: APPROVED_CALLS },
+  { name: "0009-mcp-tasks", statements: MCP_TASKS },
 ];

@@ -163,7 +163,7 @@ describe("who may use the MCP gateway, and until when", () => {
     const own = await tokenFor(String(gateway.urlOf("bank")));
     expect((await send(stateless("tools/list"), own)).text).to.contain('"pay"');
     const { status, text } = await send(stateless("tools/list"), await tokenFor("https://partner.example"));
-    expect([status, text].join()).to.contain("401").and.to.contain("audience");
+    expect([status, text].join()).to.contain("403").and.to.contain("audience");
   });
 
   it("refuses headers that name another tool, resource or parameter than the body.", async () => {

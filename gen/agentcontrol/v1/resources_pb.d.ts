@@ -54,7 +54,7 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
    * `ACTION_DENIED`, `ACTION_NOT_ALLOWED`, `AGENT_REVOKED`, `APPROVAL_EXPIRED`, `APPROVAL_NOT_USABLE`, `APPROVAL_USED`,
    * `APPROVED`, `CREDENTIAL_ENDED`, `CREDENTIAL_EXPIRED`, `DEFAULT`, `GRANT_MISSING`, `GRANT_UNKNOWN`,
    * `INTENT_CONTRACT_EXPIRED`, `INTENT_CONTRACT_UNKNOWN`, `MCP_TOOL_POLICY`, `OUTSIDE_CONTRACT`, `PRINCIPAL_REVOKED`,
-   * `SESSION_EXPIRED`, `SESSION_UNKNOWN`, `TOOL_UNKNOWN`, `TOO_MANY_PENDING`.
+   * `SESSION_EXPIRED`, `SESSION_UNKNOWN`, `TOOL_QUARANTINED`, `TOOL_UNKNOWN`, `TOOL_UNUSABLE`, `TOO_MANY_PENDING`.
    *
    * @generated from field: string code = 1;
    */
@@ -655,6 +655,14 @@ export enum DecisionPath {
    * @generated from enum value: DECISION_PATH_UNKNOWN_TOOL = 11;
    */
   UNKNOWN_TOOL = 11,
+
+  /**
+   * The MCP gateway found no definition of the called tool in force: its server does not list it, it cannot be registered, or it
+   * is new or changed and waits for a person.
+   *
+   * @generated from enum value: DECISION_PATH_MCP_DEFINITION = 12;
+   */
+  MCP_DEFINITION = 12,
 }
 
 /**

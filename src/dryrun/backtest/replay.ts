@@ -50,9 +50,8 @@ const FACTS: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
   "credential",
   "mcp_tool_policy",
   "unknown_tool",
+  "mcp_definition",
 ]);
-
-const NO_REFS = { usedIds: [], ask: undefined };
 
 const isMembership = ({ type }: PlacedChange["change"]): boolean => type.startsWith("department_");
 
@@ -196,7 +195,7 @@ export class Replay {
       decisionId,
       decision,
       actionType,
-      refs: NO_REFS,
+      refs: { usedIds: [], ask: undefined, keepsTrust: body.trust_kept === true },
       agentId: action.agent_id,
     });
   }

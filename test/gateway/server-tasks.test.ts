@@ -1,0 +1,149 @@
+import { expect } from "chai";
+import { type GatewayService, startGateway } from "./harness.ts";
+import { GENERATIONS, openRaw, type RawClient } from "./raw-client.ts";
+import { type RecordingServer, startRecordingServer } from "./recording-server.ts";
+
+describe("a task of an MCP server", () => {
+  let gateway: GatewayService;
+  const upstreams = new Map<string, RecordingServer>();
+  before(async () => {
+    gateway = await startGateway();
+    for (const generation of GENERATIONS) {
+      const upstream = await startRecordingServer(generation === "stateless");
+      upstreams.set(generation, upstream);
+      await gateway.add(nameOf(generation), { url: upstream.url });
+    }
+  });
+  after(async () => {
+    await gateway?.stop();
+    for (const upstream of upstreams.values()) await upstream.close();
+  });
+
+  let lastId = 0;
+  const nameOf = (generation: string): string => (generation === "stateless" ? "newer" : "older");
+  /** A server that makes a task with a new id of each call, and lists all of them. */
+  const upstreamOf = (generation: string): RecordingServer => {
+    const upstream = upstreams.get(generation) as RecordingServer;
+    const made: string[] = [];
+    upstream.messages.length = 0;
+    upstream.answer = ({ method, params }) => {
+      const task = (taskId: string) => ({ taskId, status: "working", ttl: 1, createdAt: "", lastUpdatedAt: "" });
+      if (method === "tasks/list") return { result: { tasks: made.map(task) } };
+      if (method !== "tools/call") return { result: { resultType: "complete", ...task(String(params?.taskId)) } };
+      const { taskId = `task-${++lastId}` } = (params?.arguments ?? {}) as { taskId?: string };
+      made.push(taskId);
+      return {
+        result: generation === "stateless" ? { resultType: "task", ...task(taskId) } : { task: task(taskId) },
+      };
+    };
+    return upstream;
+  };
+  const make = async (client: RawClient, args: object = {}): Promise<string> => {
+    const { body, text } = await client.ask("tools/call", { name: "pay", arguments: args });
+    const { result } = body as { result?: { taskId?: string; task?: { taskId: string } } };
+    const taskId = result?.taskId ?? result?.task?.taskId;
+    expect(taskId, text).to.be.a("string");
+    return String(taskId);
+  };
+
+  for (const generation of GENERATIONS) {
+    const methods =
+      generation === "stateless"
+        ? ["tasks/get", "tasks/update", "tasks/cancel"]
+        : ["tasks/get", "tasks/result", "tasks/cancel"];
+
+    it(`belongs to the agent that made it, in every connection (${generation}).`, async () => {
+      const upstream = upstreamOf(generation);
+      const own = await openRaw(gateway, nameOf(generation), generation);
+      const taskId = await make(own);
+      const again = await openRaw(gateway, nameOf(generation), generation, own.agentId);
+      for (const client of [own, again]) {
+        for (const method of methods) {
+          const { body, text } = await client.ask(method, { taskId });
+          expect(body.result, text).to.include({ taskId });
+        }
+      }
+      expect(upstream.messages).to.have.length(7);
+    });
+
+    it(`is to another agent as one that never was (${generation}).`, async () => {
+      const upstream = upstreamOf(generation);
+      const taskId = await make(await openRaw(gateway, nameOf(generation), generation));
+      const stranger = await openRaw(gateway, nameOf(generation), generation);
+      upstream.messages.length = 0;
+      for (const method of methods) {
+        const [theirs, never] = [
+          await stranger.ask(method, { taskId }),
+          await stranger.ask(method, { taskId: "task-none" }),
+        ];
+        expect(theirs.body.error?.code).to.equal(-32_602);
+        expect({ ...theirs.body, id: 0 }).to.deep.equal({ ...never.body, id: 0 });
+        expect(theirs.status).to.equal(never.status);
+      }
+      const related = { _meta: { "io.modelcontextprotocol/related-task": { taskId } } };
+      const call = await stranger.ask("tools/call", { name: "pay", arguments: {}, ...related });
+      expect(call.body.error?.code).to.equal(-32_602);
+      expect(upstream.messages).to.deep.equal([]);
+    });
+
+    it(`has no other name (${generation}).`, async () => {
+      const upstream = upstreamOf(generation);
+      const client = await openRaw(gateway, nameOf(generation), generation);
+      const taskId = await make(client);
+      upstream.messages.length = 0;
+      for (const trick of [[taskId], { taskId }, null, 1, taskId.toUpperCase(), ` ${taskId}`, `${taskId}\u0000`, ""]) {
+        const { body, text } = await client.ask("tasks/get", { taskId: trick }, {});
+        expect([-32_602, -32_020], text).to.include(body.error?.code);
+      }
+      for (const related of ["text", { taskId: [taskId] }, {}]) {
+        const _meta = { "io.modelcontextprotocol/related-task": related };
+        expect([-32_602, -32_600]).to.include((await client.ask("tasks/get", { taskId, _meta })).body.error?.code);
+      }
+      expect(upstream.messages).to.deep.equal([]);
+      const { body } = await client.ask("tools/call", { name: "pay", arguments: { taskId: "agentcontrol.esc_1" } });
+      expect(body.error?.message).to.contain("keeps for its own");
+    });
+  }
+
+  it("is listed for its agent alone.", async () => {
+    upstreamOf("with sessions");
+    const [one, two] = [
+      await openRaw(gateway, "older", "with sessions"),
+      await openRaw(gateway, "older", "with sessions"),
+    ];
+    const [first, second] = [await make(one), await make(two)];
+    const listed = async (client: RawClient) => {
+      const { result = {} } = (await client.ask("tasks/list")).body;
+      return (result.tasks as { taskId: string }[]).map(({ taskId }) => taskId);
+    };
+    expect(await listed(one)).to.deep.equal([first]);
+    expect(await listed(two)).to.deep.equal([second]);
+    expect(await listed(await openRaw(gateway, "older", "with sessions"))).to.deep.equal([]);
+  });
+
+  it("tells its status to its agent alone.", async () => {
+    const upstream = upstreamOf("with sessions");
+    const [one, two] = [
+      await openRaw(gateway, "older", "with sessions"),
+      await openRaw(gateway, "older", "with sessions"),
+    ];
+    const taskId = await make(one);
+    const status = { jsonrpc: "2.0", method: "notifications/tasks/status", params: { taskId, status: "working" } };
+    upstream.answer = () => ({ before: [status], result: { content: [] } });
+    const call = async (client: RawClient) =>
+      (await client.ask("tools/call", { name: "pay", arguments: {} })).text.includes(taskId);
+    expect([await call(one), await call(two)]).to.deep.equal([true, false]);
+  });
+
+  it("that another agent listens for is refused.", async () => {
+    const upstream = upstreamOf("stateless");
+    const own = await openRaw(gateway, "newer", "stateless");
+    const taskId = await make(own);
+    upstream.messages.length = 0;
+    const stranger = await openRaw(gateway, "newer", "stateless");
+    const params = { notifications: { taskIds: [taskId] } };
+    expect((await stranger.ask("subscriptions/listen", params)).body.error?.code).to.equal(-32_602);
+    expect(upstream.messages).to.deep.equal([]);
+    expect((await own.ask("subscriptions/listen", params)).body.result).to.be.an("object");
+  });
+});
