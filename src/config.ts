@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { relative, resolve } from "node:path";
 import { inspect } from "node:util";
 import { distance } from "fastest-levenshtein";
 
@@ -32,6 +33,12 @@ const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 const DEFAULT_MCP_HOLD_MS = 50_000;
 const DEFAULT_MCP_ANSWER_MS = 300_000;
 const DEFAULT_MCP_MAX_RESULT_BYTES = 8_388_608;
+/** Above the accounts of people, below those that names are given to in common distributions. */
+const DEFAULT_MCP_UIDS = "61000-61511";
+/** Processes and threads: a Node.js program has a dozen threads, a browser some hundred. */
+const DEFAULT_MCP_MAX_PROCESSES = 1_024;
+const DEFAULT_MCP_MAX_MEMORY_BYTES = 2_147_483_648;
+const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /** Scopes that an issuer is asked for; the groups may need a further one. */
 const DEFAULT_OIDC_SCOPE = "openid profile email";
@@ -41,6 +48,8 @@ const DEFAULT_OIDC_GROUPS_CLAIM = "groups";
 const DEFAULT_OIDC_LABEL = "single sign-on";
 /** Maximum number of entries in `ACP_OIDC_GROUP_MAP`. */
 const MAX_OIDC_GROUPS = 1_000;
+/** Maximum number of user ids in `ACP_MCP_UIDS`. */
+const MAX_UIDS = 65_536;
 
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
 /** Verbosity of the log, ascending except for `silent`. */
@@ -147,6 +156,18 @@ export interface Config {
   /** Scope that these tokens must have; null: none. */
   readonly mcpOidcScope: string | null;
   readonly mcpMaxResultBytes: number;
+  /** User ids for running MCP commands, bounds included; used by root. */
+  readonly mcpUids: { readonly from: number; readonly to: number };
+  /** Runs MCP commands as the service's own user where nothing isolates them. */
+  readonly mcpAllowSameUser: boolean;
+  /** Folder of the homes of MCP commands; null: the default of the service's user. */
+  readonly mcpHomes: string | null;
+  /** Search path of MCP commands. */
+  readonly mcpPath: string;
+  /** Folders in hidden places that sandboxed MCP commands may read. */
+  readonly mcpFolders: readonly string[];
+  readonly mcpMaxProcesses: number;
+  readonly mcpMaxMemoryBytes: number;
   /** Base address of the model service behind the redaction proxy, ends in `/v1`; null: none. */
   readonly llmUrl: string | null;
   readonly llmKey: Secret | null;
@@ -360,6 +381,37 @@ function hosts(text: string): readonly string[] {
   return text === "" ? [] : text.split(",").map((each) => host(each.trim()).toLowerCase());
 }
 
+/** Reads a range of user ids. */
+function uids(text: string): Config["mcpUids"] {
+  const [, from = "", to = ""] = /^(\d{4,10})-(\d{4,10})$/.exec(text) ?? [];
+  const range = { from: Number(from), to: Number(to) };
+  const isRange = range.from >= 1_000 && range.from <= range.to && range.to < 4_294_967_294;
+  if (isRange && range.to - range.from < MAX_UIDS) return range;
+  throw new Error(`must be a range of at most ${MAX_UIDS} user ids from 1000 on, such as 61000-61511, not \`${text}\``);
+}
+
+/** Reads an absolute path. */
+function absolutePath(text: string): string {
+  if (text.startsWith("/") && !text.includes("\u0000")) return text;
+  throw new Error(`must be an absolute path, not \`${text}\``);
+}
+
+/** Reads comma-separated absolute paths. */
+function absolutePaths(text: string): readonly string[] {
+  return text === "" ? [] : text.split(",").map((each) => absolutePath(each.trim()));
+}
+
+/** Reads a search path. */
+function searchPath(text: string): string {
+  return text.split(":").map(absolutePath).join(":");
+}
+
+/** Returns the search path that commands get: that of the service without what npm adds for its scripts. */
+function commandPath(path = ""): string {
+  const folders = path.split(":").filter((folder) => folder.startsWith("/") && !folder.includes("node_modules"));
+  return [...new Set([...folders, ...SYSTEM_PATH.split(":")])].join(":");
+}
+
 const hasDatabaseName = (url: URL): boolean => url.pathname.length > 1;
 const hasHost = (url: URL): boolean => url.hostname !== "" && /^\/?\d*$/.test(url.pathname);
 
@@ -540,6 +592,46 @@ const VARIABLES = {
     DEFAULT_MCP_MAX_RESULT_BYTES,
     "maximum bytes of one message of an MCP server",
   ),
+  mcpUids: variable(
+    "ACP_MCP_UIDS",
+    uids,
+    DEFAULT_MCP_UIDS,
+    "user ids, each of which the service as root gives to one running MCP command at a time; no process and no name of the host may have them",
+  ),
+  mcpAllowSameUser: variable(
+    "ACP_MCP_ALLOW_SAME_USER",
+    (text) => oneOf(["true", "false"])(text) === "true",
+    "false",
+    "`true` runs MCP commands as the service's own user where neither root nor bubblewrap can isolate them; they then read all that the service can",
+  ),
+  mcpHomes: optional(
+    "ACP_MCP_HOMES",
+    absolutePath,
+    "folder with a home for each MCP command, outside of `ACP_DATA_DIR`; unset: `/var/lib/agent-control-plane/mcp` as root, else `~/.local/state/agent-control-plane/mcp`",
+  ),
+  mcpPath: optional(
+    "ACP_MCP_PATH",
+    searchPath,
+    "search path of MCP commands; unset: the service's own `PATH` without folders in `node_modules`, then the system's",
+  ),
+  mcpFolders: variable(
+    "ACP_MCP_FOLDERS",
+    absolutePaths,
+    "",
+    "folders, comma-separated, that MCP commands in a sandbox may read although they lie in a hidden place such as `/home`",
+  ),
+  mcpMaxProcesses: variable(
+    "ACP_MCP_MAX_PROCESSES",
+    whole(16, 1_000_000),
+    DEFAULT_MCP_MAX_PROCESSES,
+    "maximum processes and threads of one MCP command",
+  ),
+  mcpMaxMemoryBytes: variable(
+    "ACP_MCP_MAX_MEMORY_BYTES",
+    whole(67_108_864, 1_099_511_627_776, " of bytes"),
+    DEFAULT_MCP_MAX_MEMORY_BYTES,
+    "maximum bytes of memory of one MCP command, where the service may write its control group",
+  ),
   llmUrl: optional(
     "ACP_LLM_URL",
     modelUrl,
@@ -594,8 +686,15 @@ function contradictions(config: Config): string[] {
   if (guardUrl !== null && guardModel === null) problems.push("ACP_GUARD_MODEL must be set with ACP_GUARD_URL");
   if (guardUrl === null && guardModel !== null) problems.push("ACP_GUARD_MODEL needs ACP_GUARD_URL");
   if (guardUrl === null && guardKey !== null) problems.push("ACP_GUARD_KEY needs ACP_GUARD_URL");
+  if (config.mcpHomes !== null && isInside(config.mcpHomes, config.dataDir))
+    problems.push("ACP_MCP_HOMES must be outside of ACP_DATA_DIR, which MCP commands may not enter");
   problems.push(...oidcProblems(config));
   return problems;
+}
+
+function isInside(path: string, folder: string): boolean {
+  const way = relative(resolve(folder), resolve(path));
+  return way === "" || !way.startsWith("..");
 }
 
 function oidcProblems(config: Config): string[] {
@@ -622,6 +721,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   const entries = Object.entries<Variable<unknown>>(VARIABLES).map(([key, each]) => {
     const text = env[each.name]?.trim() || each.default;
     try {
+      if (text === null && each === VARIABLES.mcpPath) return [key, commandPath(env.PATH)];
       return [key, text === null ? null : each.read(text)];
     } catch (error) {
       problems.push(`${each.name} ${(error as Error).message}`);

@@ -28,6 +28,8 @@ import { QuestionReader } from "./dryrun/ask/question-reader.ts";
 import { EscalationExpiry } from "./escalation/expiry.ts";
 import { AccessTokens } from "./gateway/access-tokens.ts";
 import { McpCallers } from "./gateway/caller.ts";
+import { ChildIsolation } from "./gateway/child-isolation.ts";
+import { Children } from "./gateway/children.ts";
 import { McpGateway } from "./gateway/gateway.ts";
 import { HeldActions } from "./gateway/held-actions.ts";
 import { CodingAgentHooks } from "./gateway/hooks.ts";
@@ -141,6 +143,7 @@ interface McpParts {
   readonly definitions: McpDefinitions;
   readonly targets: Targets;
   readonly gateway: McpGateway;
+  readonly isolation: ChildIsolation;
   readonly resource: ProtectedResource;
   readonly hooks: CodingAgentHooks;
   readonly kept: KeptResults;
@@ -189,11 +192,21 @@ function createServices({
     createRevocationService({ logs, database, keys, authenticator }),
     createIncidentService(database),
     createWebhookService({ webhooks }),
-    createMcpServerService({ ...mcp, refresh: (server, by, signal) => mcp.gateway.refresh(server, by, signal) }),
+    createMcpServerService({
+      ...mcp,
+      refresh: (server, by, signal) => mcp.gateway.refresh(server, by, signal),
+      protections: () => mcp.isolation.protections(),
+    }),
     createRedactionService({ redaction }),
     createVaultService(new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys), sealKey })),
     createAdminService({ logs, database, authenticator, keys }),
   ];
+}
+
+/** Returns the files with secrets that settings name. */
+function secretFilesOf({ signingKey }: Config): readonly string[] {
+  const text = signingKey?.reveal() ?? "";
+  return text === "" || text.includes("-----BEGIN") ? [] : [text];
 }
 
 /** Creates the MCP gateway and its registry. */
@@ -233,6 +246,17 @@ function createMcpParts({
   const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience });
   const ends = new McpEnds({ logs });
   const kept = new KeptResults({ pool: database.pool, logs, encryptor, log });
+  const isolation = new ChildIsolation({
+    uids: config.mcpUids,
+    allowSameUser: config.mcpAllowSameUser,
+    homes: config.mcpHomes ?? undefined,
+    path: config.mcpPath,
+    folders: config.mcpFolders,
+    maxProcesses: config.mcpMaxProcesses,
+    maxMemoryBytes: config.mcpMaxMemoryBytes,
+    dataDir: config.dataDir,
+    secretFiles: secretFilesOf(config),
+  });
   const gateway = new McpGateway({
     resource,
     servers,
@@ -248,7 +272,7 @@ function createMcpParts({
     largeRequests,
     scrubJson: redaction.scrubJson,
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
-    upstreams: new Upstreams({ lookup: targets.lookup, log }),
+    upstreams: new Upstreams({ lookup: targets.lookup, children: new Children({ isolation, log }) }),
     holdMs: config.mcpHoldMs,
     progressHoldMs: config.mcpProgressHoldMs ?? undefined,
     answerMs: config.mcpAnswerMs,
@@ -264,7 +288,7 @@ function createMcpParts({
     largeRequests,
     maxBodyBytes: config.maxBodyBytes,
   });
-  return { servers, definitions, targets, gateway, resource, hooks, kept };
+  return { servers, definitions, targets, gateway, isolation, resource, hooks, kept };
 }
 
 /** Serves the public keys, for verifying certificates, checkpoints and tokens offline. */

@@ -2,6 +2,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
+  McpProtectionKind,
   type McpServerSchema,
   McpServerService,
   type McpToolSchema,
@@ -22,6 +23,21 @@ import { memberNames, optionalTimestamp } from "./field-values.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
+/** Kinds of protections against commands. */
+const PROTECTION_KINDS = {
+  isolation: McpProtectionKind.ISOLATION,
+  privileges: McpProtectionKind.PRIVILEGES,
+  processes: McpProtectionKind.PROCESSES,
+  memory: McpProtectionKind.MEMORY,
+} as const;
+
+/** A protection against a command. */
+export interface CommandProtection {
+  readonly kind: keyof typeof PROTECTION_KINDS;
+  readonly holds: boolean;
+  readonly detail: string;
+}
+
 /** Parts that McpServerService needs. */
 export interface McpServerServiceOptions {
   readonly servers: McpServers;
@@ -30,6 +46,8 @@ export interface McpServerServiceOptions {
   readonly targets: Pick<Targets, "check">;
   /** Connects to a server, lists its tools and pins them. */
   readonly refresh: (server: McpServer, by: string, signal: AbortSignal) => Promise<Iterable<ReviewedTool>>;
+  /** Says which protections hold in this process against servers that are commands. */
+  readonly protections: () => Promise<readonly CommandProtection[]>;
 }
 
 const MAX_UNUSABLE = 100;
@@ -38,7 +56,11 @@ const MAX_NAME = 256;
 /** Tests whether a caller may see URLs and arguments, which may hold secrets, as they are. */
 const seesSecrets = ({ role }: Caller): boolean => role === Role.ADMIN || role === Role.OPERATOR;
 
-function messageFrom(server: McpServer, caller: Caller): MessageInitShape<typeof McpServerSchema> {
+function messageFrom(
+  server: McpServer,
+  caller: Caller,
+  protections: readonly CommandProtection[],
+): MessageInitShape<typeof McpServerSchema> {
   const { name, url, command, args, env, headers, mode, revision, createdAtMs, updatedAtMs } = server;
   const { passMethods, passMeta, driftSeconds, idleSeconds, scrub } = server;
   const isPlain = seesSecrets(caller);
@@ -58,6 +80,8 @@ function messageFrom(server: McpServer, caller: Caller): MessageInitShape<typeof
     passMeta: [...passMeta],
     drift: driftText(driftSeconds),
     scrub: [...scrub],
+    protections:
+      command === null ? [] : protections.map(({ kind, ...rest }) => ({ kind: PROTECTION_KINDS[kind], ...rest })),
   };
 }
 
@@ -98,24 +122,28 @@ function assertMayRunCommands({ role, workspaceId }: Caller): void {
 
 /** Creates the functions of McpServerService. */
 export function createMcpServerService(options: McpServerServiceOptions): ServiceDefinition {
-  const { servers, definitions, targets, refresh } = options;
+  const { servers, definitions, targets, refresh, protections } = options;
+  const shown = async (server: McpServer, caller: Caller) => messageFrom(server, caller, await protections());
   return defineService(McpServerService, {
     async createMcpServer({ mode, ...fields }, { caller }) {
       const { url, command, drift, idleSeconds } = fields;
       if (command !== undefined) assertMayRunCommands(caller);
       if (url !== undefined) await targets.check(url);
       const draft = { ...fields, url, command, drift, idleSeconds, mode: modeFrom(mode) ?? "open" };
-      return { server: messageFrom(await servers.create(caller.workspaceId, caller.keyId, draft), caller) };
+      return { server: await shown(await servers.create(caller.workspaceId, caller.keyId, draft), caller) };
     },
 
     async listMcpServers(request, { caller }) {
       const page = namePageFrom(request, "mcp servers");
       const { items, next } = await servers.list(caller.workspaceId, page);
-      return { servers: items.map((server) => messageFrom(server, caller)), nextPageToken: page.tokenAfter(next) };
+      return {
+        servers: await Promise.all(items.map((server) => shown(server, caller))),
+        nextPageToken: page.tokenAfter(next),
+      };
     },
 
     async getMcpServer({ name }, { caller }) {
-      return { server: messageFrom(await servers.get(caller.workspaceId, name), caller) };
+      return { server: await shown(await servers.get(caller.workspaceId, name), caller) };
     },
 
     async updateMcpServer({ name, url, headers, mode, drift, idleSeconds, ...lists }, { caller }) {
@@ -132,11 +160,11 @@ export function createMcpServerService(options: McpServerServiceOptions): Servic
       };
       const updated = await servers.update(caller.workspaceId, caller.keyId, name, update);
       const { server, droppedHeaders, quarantined } = updated;
-      return { server: messageFrom(server, caller), droppedHeaders: [...droppedHeaders], quarantined };
+      return { server: await shown(server, caller), droppedHeaders: [...droppedHeaders], quarantined };
     },
 
     async deleteMcpServer({ name }, { caller }) {
-      return { server: messageFrom(await servers.delete(caller.workspaceId, caller.keyId, name), caller) };
+      return { server: await shown(await servers.delete(caller.workspaceId, caller.keyId, name), caller) };
     },
 
     async refreshMcpServer({ name }, { caller, signal }) {

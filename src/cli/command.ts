@@ -16,6 +16,8 @@ export interface CommandIo {
 /** The arguments of a command, limited to the options that it lists. */
 export interface CommandInput {
   readonly positionals: readonly string[];
+  /** Words after `--`, of a command that takes a program. */
+  readonly program: readonly string[];
   readonly io: CommandIo;
   /** Returns the last value of an option; undefined if it was not given. */
   option(name: OptionName): string | undefined;
@@ -49,6 +51,8 @@ export interface Command {
   /** Further lines of the command's help, such as the checks and the meaning of the result. */
   readonly details: readonly string[];
   readonly options: readonly OptionName[];
+  /** True if a program with its own arguments may follow `--`. */
+  readonly takesProgram?: boolean;
   /** Throws `CommandError` for wrong usage and unreadable input, `VerificationError` for input that does not verify. */
   run(input: CommandInput): Promise<CommandReport>;
 }

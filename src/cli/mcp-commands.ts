@@ -1,11 +1,13 @@
 import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt, valueAt } from "../verify/json.ts";
 import { type Command, CommandError, type CommandInput } from "./command.ts";
 import { LIMIT_DETAILS, LIMIT_OPTIONS, limitsFrom } from "./mcp-limits.ts";
-import { PATH, pathOf, secretsFrom, serverLine } from "./mcp-server.ts";
+import { PATH, pathOf, protectionLines, secretsFrom, serverLine } from "./mcp-server.ts";
 import { serviceFrom } from "./service.ts";
 
 const PAGE_SIZE = 500;
 const OPTIONS = ["url", "key"] as const;
+/** Milliseconds to list a server's tools: a command may download its program first. */
+const START_MS = 120_000;
 
 /** Reads every page of a list. */
 async function readAll(input: CommandInput, path: string, list: string): Promise<JsonRecord[]> {
@@ -23,22 +25,24 @@ async function readAll(input: CommandInput, path: string, list: string): Promise
 /** `agentctl mcp add` registers an MCP server behind the gateway. */
 export const mcpAdd: Command = {
   name: "mcp add",
-  arguments: "<name> [url]",
+  arguments: "<name> [url] [-- program …]",
   summary: "register an MCP server behind the gateway, and pin its tools",
   details: [
     "",
-    "A server has a URL, or a `--command` with `--arg`s that runs on the service's host (for admins of the workspace `default`).",
+    "A server has a URL, or a program that runs on the service's host (for admins of the workspace `default`): everything after",
+    "`--`, as in `agentctl mcp add files -- npx -y some-server`, or `--command` with `--arg`s. The protections against it are listed.",
     "`--header` and `--env` take a name, and the value from an environment variable: `--header authorization=BANK_TOKEN`. With",
     "`--quarantine` its tools are hidden until `agentctl mcp accept`.",
     ...LIMIT_DETAILS,
   ],
   options: [...OPTIONS, "command", "arg", "env", "header", "quarantine", ...LIMIT_OPTIONS],
+  takesProgram: true,
   async run(input) {
     const [name = "", url] = input.positionals;
-    const command = input.option("command");
-    if ((url === undefined) === (command === undefined)) throw new CommandError("give either a URL or --command");
-    const target =
-      url === undefined ? { command, args: input.options("arg"), env: secretsFrom(input, "env") } : { url };
+    const program = programFrom(input);
+    if ((url === undefined) === (program === undefined))
+      throw new CommandError("give either a URL, or a program: after `--`, or by --command");
+    const target = program === undefined ? { url } : { ...program, env: secretsFrom(input, "env") };
     const body = {
       name,
       ...target,
@@ -48,10 +52,20 @@ export const mcpAdd: Command = {
     };
     const call = serviceFrom(input);
     const { server } = (await call(PATH, { method: "POST", body })) as { server: JsonRecord };
-    const tools = await call(pathOf(name, ":refresh"), { method: "POST", body: {} });
-    return { lines: [`registered ${serverLine(server)}`, ...refreshLines(tools)], json: { server, tools } };
+    const tools = await call(pathOf(name, ":refresh"), { method: "POST", body: {}, timeoutMs: START_MS });
+    const lines = [`registered ${serverLine(server)}`, ...protectionLines(server), ...refreshLines(tools)];
+    return { lines, json: { server, tools } };
   },
 };
+
+function programFrom(input: CommandInput): { readonly command: string; readonly args: readonly string[] } | undefined {
+  const option = input.option("command");
+  const [command, ...args] = input.program;
+  if (command !== undefined && option !== undefined)
+    throw new CommandError("give the program either after `--` or by --command");
+  if (command !== undefined) return { command, args: [...input.options("arg"), ...args] };
+  return option === undefined ? undefined : { command: option, args: input.options("arg") };
+}
 
 function refreshLines(tools: JsonRecord): string[] {
   const counts = `${String(tools.active)} tools in force, ${String(tools.quarantined)} to accept`;
@@ -70,7 +84,8 @@ export const mcpList: Command = {
   options: OPTIONS,
   async run(input) {
     const servers = await readAll(input, PATH, "servers");
-    return { lines: servers.length === 0 ? ["no MCP servers"] : servers.map(serverLine), json: { servers } };
+    const lines = servers.flatMap((server) => [serverLine(server), ...protectionLines(server)]);
+    return { lines: servers.length === 0 ? ["no MCP servers"] : lines, json: { servers } };
   },
 };
 
@@ -100,7 +115,8 @@ export const mcpTools: Command = {
   options: OPTIONS,
   async run(input) {
     const [name = ""] = input.positionals;
-    const refreshed = await serviceFrom(input)(pathOf(name, ":refresh"), { method: "POST", body: {} });
+    const refresh = { method: "POST", body: {}, timeoutMs: START_MS } as const;
+    const refreshed = await serviceFrom(input)(pathOf(name, ":refresh"), refresh);
     const tools = await readAll(input, pathOf(name, "/tools"), "tools");
     return { lines: [...tools.flatMap(toolLines), ...refreshLines(refreshed)], json: { tools, refreshed } };
   },

@@ -1,4 +1,4 @@
-import { type JsonRecord, stringFrom, textAt } from "../verify/json.ts";
+import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "../verify/json.ts";
 import { CommandError, type CommandInput } from "./command.ts";
 
 /** Path of the MCP servers. */
@@ -22,6 +22,15 @@ export function serverLine(server: JsonRecord): string {
   const target = stringFrom(server.url) ?? [textAt(server, "command"), ...listedTexts(server, "args")].join(" ");
   return `${textAt(server, "name").padEnd(20)}  ${textAt(server, "mode").padEnd(10)}  ${target}`;
 }
+
+/** Returns a line for each protection against a command. */
+export const protectionLines = (server: JsonRecord): string[] =>
+  listAt(server, "protections")
+    .filter(isJsonRecord)
+    .map(
+      (each) =>
+        `  ${textAt(each, "kind").padEnd(11)}${each.holds === true ? "" : "NOT HELD: "}${textAt(each, "detail")}`,
+    );
 
 /** Returns a list of texts; empty if the member is missing. */
 export const listedTexts = (record: JsonRecord, name: string): readonly string[] => {

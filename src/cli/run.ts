@@ -83,7 +83,8 @@ const EXIT_CODES = [
 export async function runAgentctl(argv: readonly string[], io: CommandIo): Promise<number> {
   const found = findCommands(argv);
   const [command] = found;
-  const wantsHelp = argv.includes("--help");
+  const [own] = programApart(command, argv);
+  const wantsHelp = own.includes("--help");
   if (command === undefined || argv.length === 0) {
     io.note(`agentctl: no such command\n\n${overviewOf(COMMANDS)}`);
     return EXIT.unusable;
@@ -95,7 +96,7 @@ export async function runAgentctl(argv: readonly string[], io: CommandIo): Promi
   try {
     return await report(command, argv, io);
   } catch (error) {
-    return reportFault(error, argv.includes("--json"), io);
+    return reportFault(error, own.includes("--json"), io);
   }
 }
 
@@ -107,6 +108,15 @@ function findCommands(argv: readonly string[]): readonly Command[] {
   const [longest] = named.toSorted((a, b) => b.name.length - a.name.length);
   if (longest !== undefined) return [longest];
   return COMMANDS.filter(({ name }) => words.length < 2 && name.startsWith(words.join(" ")));
+}
+
+/** Separates a command's own arguments from the program that follows them. */
+function programApart(
+  command: Command | undefined,
+  argv: readonly string[],
+): readonly [own: readonly string[], program: readonly string[]] {
+  const end = command?.takesProgram === true ? argv.indexOf("--") : -1;
+  return end === -1 ? [argv, []] : [argv.slice(0, end), argv.slice(end + 1)];
 }
 
 async function report(command: Command, argv: readonly string[], io: CommandIo): Promise<number> {
@@ -144,9 +154,10 @@ function parseInput(
     const { value, isRepeatable = false }: CommandOption = OPTIONS[name];
     return [name, { type: value === undefined ? ("boolean" as const) : ("string" as const), multiple: isRepeatable }];
   });
-  const args = argv.slice(command.name.split(" ").length);
+  const [own, program] = programApart(command, argv);
+  const args = own.slice(command.name.split(" ").length);
   const { values, positionals } = parseOptions(idsLast(args), Object.fromEntries(config));
-  const named = command.arguments.split(" ").filter((word) => /^[<[]\w/.test(word));
+  const named = command.arguments.split(" ").filter((word) => /^(<|\[\w)/.test(word));
   const min = named.filter((word) => word.startsWith("<")).length;
   if (positionals.length < min || positionals.length > named.length) {
     throw new CommandError(`expected ${command.arguments || "no arguments"} after \`${command.name}\``);
@@ -154,6 +165,7 @@ function parseInput(
   const isJson = values.json === true;
   return {
     positionals,
+    program,
     io,
     isJson,
     has: (name) => values[name] === true,

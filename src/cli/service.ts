@@ -14,6 +14,8 @@ export interface ServiceRequest {
   readonly query?: Readonly<Record<string, string | number>>;
   /** Body, sent as JSON. Default: no body, or `{}` if the method takes one. */
   readonly body?: object;
+  /** Deadline in milliseconds. Default: the service's own. */
+  readonly timeoutMs?: number;
   /** Media type of the response. Default: the service's choice. */
   readonly accept?: string;
 }
@@ -99,7 +101,7 @@ function reasonOf({ cause, message }: Error): string {
 function createCall(address: URL, key: string): CallService {
   const send = createSend(address, key);
   return async (path, request = {}) => {
-    const reply = await send(path, request, AbortSignal.timeout(TIMEOUT_MS));
+    const reply = await send(path, request, AbortSignal.timeout(Math.max(TIMEOUT_MS, request.timeoutMs ?? 0)));
     const text = await reply.text().catch((error: Error) => {
       throw unreachable(address, error);
     });
@@ -111,12 +113,13 @@ type Send = (path: string, request: ServiceRequest, signal: AbortSignal | null) 
 
 function createSend(address: URL, key: string): Send {
   const base = address.href.replace(/\/$/, "");
-  return (path, { method = "GET", query = {}, body, accept }, signal) => {
+  return (path, { method = "GET", query = {}, body, timeoutMs, accept }, signal) => {
     const pairs = Object.entries(query).map(([name, value]) => [name, String(value)]);
     const search = pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
     const headers = {
       "x-api-key": key,
       ...(method !== "GET" && { "content-type": "application/json" }),
+      ...(timeoutMs !== undefined && { "x-request-timeout-ms": String(timeoutMs) }),
       ...(accept !== undefined && { accept }),
     };
     const sent = method === "GET" ? {} : { body: JSON.stringify(body ?? {}) };

@@ -1,26 +1,25 @@
 import type { LookupFunction } from "node:net";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { LRUCache } from "lru-cache";
-import type { Holder } from "../async/shared-pot.ts";
 import type { McpTool } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
-import type { StoreLog } from "../store/migrate.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { type Abilities, abilitiesOf, GATEWAY_INFO, StatefulBridge, StatelessBridge } from "./bridges.ts";
+import { ChildTransport } from "./child-transport.ts";
+import type { Children } from "./children.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
-import { listTools } from "./listing.ts";
-import { createChildPot } from "./pots.ts";
+import { listTools, parsed } from "./listing.ts";
+import { isResponse, SseReader } from "./messages.ts";
 import { StatelessBridges } from "./stateless-bridges.ts";
-import { childParameters, RestartDelay, StdioEndpoint, standardErrorOf } from "./stdio-endpoint.ts";
+import { StdioEndpoint } from "./stdio-endpoint.ts";
 
 /** Parts of `Upstreams`. */
 export interface UpstreamsOptions {
   /** Resolves names of upstream servers to allowed addresses, and rejects others. */
   readonly lookup: LookupFunction;
-  readonly log: StoreLog;
+  readonly children: Children;
 }
 
 /** Generations that a server itself speaks. */
@@ -34,6 +33,8 @@ const SPOKEN_MS = 600_000;
 const MAX_SPOKEN = 1_000;
 /** Milliseconds to connect to a server. */
 const CONNECT_MS = 15_000;
+/** Milliseconds to start a command, which may download its program first. */
+const START_MS = 120_000;
 const UNSUPPORTED_VERSION = -32_022;
 const PROBE_ID = "gateway-probe";
 const ACCEPT = "application/json, text/event-stream";
@@ -48,21 +49,13 @@ const INITIALIZE = {
 
 /** Opens endpoints of upstream servers for clients of each generation. */
 export class Upstreams {
-  readonly #children = createChildPot();
-  readonly #log: StoreLog;
+  readonly #children: Children;
   readonly #connections: HttpConnections;
   readonly #spoken = new LRUCache<string, Promise<Spoken>>({ max: MAX_SPOKEN, ttl: SPOKEN_MS });
   readonly #bridges = new StatelessBridges();
 
-  /** Restart delays of commands, by bridge. */
-  readonly #restartDelays = new LRUCache<string, RestartDelay>({
-    max: MAX_SPOKEN,
-    ttl: SPOKEN_MS,
-    updateAgeOnGet: true,
-  });
-
-  constructor({ lookup, log }: UpstreamsOptions) {
-    this.#log = log;
+  constructor({ lookup, children }: UpstreamsOptions) {
+    this.#children = children;
     this.#connections = new HttpConnections(lookup);
   }
 
@@ -71,7 +64,7 @@ export class Upstreams {
    * parameters of its request.
    */
   async stateful(server: McpServer, agentId: string | null, initialize: JsonObject | undefined): Promise<Endpoint> {
-    if (server.url === null) return new StdioEndpoint(server, agentId, this.#log, this.#children);
+    if (server.url === null) return new StdioEndpoint(server, agentId, this.#children);
     const { stateful } = await this.#speaks(server);
     if (stateful) return new HttpEndpoint(server, this.#connections);
     return StatefulBridge.open(server.name, this.#transport(server), initialize);
@@ -87,7 +80,7 @@ export class Upstreams {
     const abilities = abilitiesOf(params);
     const key = `${keyOf(server)} ${agentId} ${canonicalJson(abilities as JsonObject)}`;
     const holder = { workspaceId: server.workspaceId, agentId };
-    return this.#bridges.endpoint({ key, holder, open: () => this.#openBridge(server, holder, key, abilities) });
+    return this.#bridges.endpoint({ key, holder, open: () => this.#openBridge(server, agentId, abilities) });
   }
 
   /** Opens a session, lists the tools of a server, and closes the session. */
@@ -98,8 +91,10 @@ export class Upstreams {
       const post = (more: Readonly<Record<string, string>>, message: object) =>
         endpoint.fetch({ method: "POST", headers: { ...headers, ...more }, body: JSON.stringify(message), signal });
       const opened = await post({}, { jsonrpc: "2.0", id: PROBE_ID, method: "initialize", params: INITIALIZE });
-      await opened.text();
+      const text = await opened.text();
       if (!opened.ok) throw upstreamUnavailable(server.name, `refuses a session (HTTP ${opened.status})`);
+      const fault = server.url === null ? commandFault(text) : undefined;
+      if (fault !== undefined) throw upstreamUnavailable(server.name, startFaultOf(server, fault));
       const session = opened.headers.get("mcp-session-id");
       const named = session === null ? {} : { "mcp-session-id": session };
       const own = { "mcp-protocol-version": INITIALIZE.protocolVersion, ...named };
@@ -119,6 +114,7 @@ export class Upstreams {
   /** Closes everything. */
   async close(): Promise<void> {
     await this.#bridges.close();
+    await this.#children.close();
     await this.#connections.close();
   }
 
@@ -129,10 +125,10 @@ export class Upstreams {
     });
   }
 
-  async #openBridge(server: McpServer, holder: Holder, key: string, abilities: Abilities): Promise<StatelessBridge> {
+  async #openBridge(server: McpServer, agentId: string, abilities: Abilities): Promise<StatelessBridge> {
     const client = new Client(GATEWAY_INFO, { capabilities: abilities });
     const bridge = new StatelessBridge(client, abilities);
-    if (server.url === null) return this.#openChildBridge(server, holder, key, client, bridge);
+    if (server.url === null) return this.#openChildBridge(server, agentId, client, bridge);
     try {
       await client.connect(this.#transport(server), { timeout: CONNECT_MS });
     } catch (error) {
@@ -143,32 +139,15 @@ export class Upstreams {
 
   async #openChildBridge(
     server: McpServer,
-    holder: Holder,
-    key: string,
+    agentId: string | null,
     client: Client,
     bridge: StatelessBridge,
   ): Promise<StatelessBridge> {
-    const { name, workspaceId } = server;
-    const restartDelay = this.#restartDelays.get(key) ?? new RestartDelay();
-    this.#restartDelays.set(key, restartDelay);
-    restartDelay.assertOver(name);
-    const slot = this.#children.take(holder);
-    const child = new StdioClientTransport(childParameters(server));
-    const errors = standardErrorOf(child, server);
-    const startedAt = performance.now();
-    client.onclose = () => {
-      slot.release();
-      if (bridge.isClosed) return;
-      restartDelay.ended(startedAt);
-      this.#log.warn({ workspaceId, server: name, stderr: errors() }, "mcp server process ended");
-    };
     try {
-      await client.connect(child, { timeout: CONNECT_MS });
+      await client.connect(new ChildTransport(server, agentId, this.#children), { timeout: START_MS });
     } catch (error) {
-      slot.release();
-      if (client.transport === undefined) restartDelay.ended(startedAt);
       await bridge.close();
-      throw upstreamUnavailable(name, "cannot be started; check its command", error);
+      throw upstreamUnavailable(server.name, startFaultOf(server, error), error);
     }
     return bridge;
   }
@@ -222,3 +201,18 @@ export class Upstreams {
 }
 
 const keyOf = ({ workspaceId, name, revision }: McpServer): string => `${workspaceId} ${name} ${revision}`;
+
+/** Returns the reason why a command was not started, without the server's name. */
+function startFaultOf({ name }: McpServer, error: unknown): string {
+  const [, why] = error instanceof Error ? error.message.split(`MCP server \`${name}\` `) : [];
+  return why ?? "cannot be started; check its command";
+}
+
+/** Finds the error in the response of a command to `initialize`. */
+function commandFault(text: string): Error | undefined {
+  const messages = new SseReader(text.length + 1).next(Buffer.from(text)).map(({ data }) => parsed(data));
+  const failed = messages.find(
+    (message) => message !== undefined && isResponse(message) && message.error !== undefined,
+  );
+  return failed === undefined || !isResponse(failed) ? undefined : new Error(failed.error?.message);
+}

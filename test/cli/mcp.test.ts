@@ -98,7 +98,7 @@ describe("agentctl mcp", () => {
   });
 
   it("says what is missing.", async () => {
-    expect((await mcp("add", "x")).stderr).to.contain("give either a URL or --command");
+    expect((await mcp("add", "x")).stderr).to.contain("give either a URL, or a program");
     expect((await mcp("add", "x", upstream.url, "--header", "authorization=NONE")).stderr).to.contain(
       "`NONE` is not set",
     );

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
@@ -39,8 +39,10 @@ describe("an MCP server that is a command", () => {
   let folder: string;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "acp-stdio-"));
+    // Readable for the accounts and in the sandboxes of commands.
+    await chmod(folder, 0o755);
     await writeFile(join(folder, "own.mjs"), PROGRAM);
-    gateway = await startGateway({ env: { SECRET_OF_THE_TEST: "must not be inherited" } });
+    gateway = await startGateway({ env: { SECRET_OF_THE_TEST: "must not be inherited", ACP_MCP_FOLDERS: folder } });
     const env = [{ name: "TOKEN", value: "sesame-4711" }];
     await gateway.add("own", { command: process.execPath, args: [join(folder, "own.mjs")] }, { env });
   });
@@ -56,8 +58,10 @@ describe("an MCP server that is a command", () => {
       const result = await client.request({ method: "tools/call", params: { name: "env", arguments: {} } });
       const env = JSON.parse((result as Result).content[0]?.text ?? "{}") as Record<string, string>;
       expect(env.TOKEN).to.equal("sesame-4711");
-      expect(Object.keys(env).filter((name) => /^(ACP_|SECRET_|DATABASE_URL|NODE_|npm_)/.test(name))).to.deep.equal([]);
-      expect(env.HOME).to.equal("/nonexistent");
+      const inherited = ["HOME", "LANG", "PATH", "PWD", "TOKEN", "pid"];
+      expect(Object.keys(env).filter((name) => !inherited.includes(name))).to.deep.equal([]);
+      expect(env.HOME).to.match(/\/default\.own$/);
+      expect(env.PWD).to.equal(env.HOME);
       await client.close();
     });
   }
@@ -102,7 +106,8 @@ describe("an MCP server that is a command", () => {
   }
 
   it("ends with its client's session, and all end with the service.", async () => {
-    const client = await connectStateful(gateway.urlOf("own"), gateway.headers);
+    const headers = { ...gateway.headers, "x-agent-id": await gateway.agent() };
+    const client = await connectStateful(gateway.urlOf("own"), headers);
     const result = await asking(client).request({ method: "tools/call", params: { name: "env", arguments: {} } });
     const { pid } = JSON.parse((result as Result).content[0]?.text ?? "{}") as { pid: number };
     expect(await isRunning(pid)).to.equal(true);

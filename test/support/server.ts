@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { chmod, chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -16,6 +16,8 @@ export interface ServerOptions {
   readonly databaseUrl?: string;
   /** Environment on top of free ports and a new key; `ACP_HTTP_PORT` and `ACP_GRPC_PORT` pin the ports. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Account that the server runs as, if this is root. Default: this process's own. */
+  readonly account?: { readonly uid: number; readonly gid: number };
 }
 
 /** The program as a process of its own. */
@@ -27,6 +29,10 @@ export interface TestServer {
   readonly adminKey: string;
   /** The process. */
   readonly pid: number;
+  /** Its data directory. */
+  readonly dataDir: string;
+  /** The folder of homes of MCP servers that are commands. */
+  readonly homes: string;
   /** What it wrote so far, the last 64 KiB. */
   output(): string;
   /** Asks it to stop and waits until it has ended; gives its exit code. Stopping again gives the same. */
@@ -118,22 +124,33 @@ async function stopped(child: Child, ended: Promise<number | null>): Promise<num
  * Starts `src/main.ts` and waits until it listens. Rejects with what the process wrote when it does not. A server that
  * is still there when the tests or the process end is killed.
  */
-export async function startServer({ databaseUrl, env = {} }: ServerOptions = {}): Promise<TestServer> {
+export async function startServer({ databaseUrl, env = {}, account }: ServerOptions = {}): Promise<TestServer> {
   const dataDir = await mkdtemp(join(tmpdir(), "acp-server-"));
   // Open to the account that PostgreSQL runs under when this is root, so that nothing is left elsewhere.
   await chmod(dataDir, 0o755);
+  const homes = await mkdtemp(join(tmpdir(), "acp-homes-"));
+  await chmod(homes, 0o711);
+  if (account !== undefined) for (const path of [dataDir, homes]) await chown(path, account.uid, account.gid);
   const adminKey = env.ACP_ADMIN_KEY ?? randomBytes(24).toString("hex");
-  const base = { ACP_HTTP_PORT: "0", ACP_GRPC_PORT: "0", ACP_DATA_DIR: dataDir, ACP_ADMIN_KEY: adminKey };
+  const base = {
+    ACP_HTTP_PORT: "0",
+    ACP_GRPC_PORT: "0",
+    ACP_DATA_DIR: dataDir,
+    ACP_ADMIN_KEY: adminKey,
+    ACP_MCP_HOMES: homes,
+  };
   const database = databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl };
   const child = spawn(process.execPath, [MAIN], {
     env: environment({ ...base, ...database, ...env }),
     stdio: ["ignore", "pipe", "pipe"],
+    ...account,
   });
   running.add(child);
   const ended = once(child, "exit").then(async ([code]) => {
     running.delete(child);
     await databaseEnded(dataDir);
     await rm(dataDir, { recursive: true, force: true });
+    await rm(homes, { recursive: true, force: true });
     return code as number | null;
   });
   // A process that never started has no exit; `listening` says why.
@@ -148,6 +165,8 @@ export async function startServer({ databaseUrl, env = {} }: ServerOptions = {})
     grpc,
     adminKey,
     pid: child.pid as number,
+    dataDir,
+    homes,
     output,
     stop: () => stopped(child, ended),
     kill: async () => {

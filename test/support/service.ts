@@ -30,6 +30,8 @@ export interface TestService extends TestServer {
 /** How a service is started. */
 export interface TestServiceOptions {
   readonly env?: Readonly<Record<string, string>>;
+  /** Account that the service runs as, if this is root. Default: this process's own. */
+  readonly account?: { readonly uid: number; readonly gid: number };
   /** Published as one mandate. Default none. */
   readonly rules?: readonly MessageInitShape<typeof RuleSchema>[];
 }
@@ -72,9 +74,9 @@ function restCallTo({ http, adminKey }: TestServer): RestCall {
 }
 
 /** Starts the service on a new database; both are gone once it stopped. */
-export async function startService({ env = {}, rules }: TestServiceOptions = {}): Promise<TestService> {
+export async function startService({ env = {}, rules, account }: TestServiceOptions = {}): Promise<TestService> {
   const database = await createTestDatabase();
-  const server = await startServer({ databaseUrl: database.url, env });
+  const server = await startServer({ databaseUrl: database.url, env, ...(account && { account }) });
   const admin = connect(server);
   if (rules !== undefined) await admin.client(MandateService).createMandate({ name: "house rules", rules: [...rules] });
   return {

@@ -129,6 +129,13 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
    * @generated from field: repeated string scrub = 16;
    */
   scrub: string[];
+
+  /**
+   * Protections that the process that answers gives the host and other servers against a command, held or not; empty for a URL.
+   *
+   * @generated from field: repeated agentcontrol.v1.McpProtection protections = 17;
+   */
+  protections: McpProtection[];
 };
 
 /**
@@ -136,6 +143,40 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
  * Use `create(McpServerSchema)` to create a new message.
  */
 export declare const McpServerSchema: GenMessage<McpServer>;
+
+/**
+ * A protection against a command.
+ *
+ * @generated from message agentcontrol.v1.McpProtection
+ */
+export declare type McpProtection = Message<"agentcontrol.v1.McpProtection"> & {
+  /**
+   * The kind.
+   *
+   * @generated from field: agentcontrol.v1.McpProtectionKind kind = 1;
+   */
+  kind: McpProtectionKind;
+
+  /**
+   * True if it holds.
+   *
+   * @generated from field: bool holds = 2;
+   */
+  holds: boolean;
+
+  /**
+   * How it holds, or why it does not.
+   *
+   * @generated from field: string detail = 3;
+   */
+  detail: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.McpProtection.
+ * Use `create(McpProtectionSchema)` to create a new message.
+ */
+export declare const McpProtectionSchema: GenMessage<McpProtection>;
 
 /**
  * A header of every request, or an environment variable of a command.
@@ -322,7 +363,7 @@ export declare type CreateMcpServerRequest = Message<"agentcontrol.v1.CreateMcpS
   url?: string | undefined;
 
   /**
-   * A program on the service's host; its `PATH` is the system's, unless `env` sets another.
+   * A program on the service's host, which runs in a home of its own. Its `PATH` is `ACP_MCP_PATH`, unless `env` sets another.
    *
    * @generated from field: optional string command = 3;
    */
@@ -336,7 +377,7 @@ export declare type CreateMcpServerRequest = Message<"agentcontrol.v1.CreateMcpS
   args: string[];
 
   /**
-   * Its environment, at most 100. It inherits nothing from the service.
+   * Its environment, at most 100, beside `PATH`, `HOME` and `LANG`. It inherits nothing from the service.
    *
    * @generated from field: repeated agentcontrol.v1.NamedSecret env = 5;
    */
@@ -907,6 +948,53 @@ export enum McpToolStatus {
  * Describes the enum agentcontrol.v1.McpToolStatus.
  */
 export declare const McpToolStatusSchema: GenEnum<McpToolStatus>;
+
+/**
+ * Kind of a protection against a command.
+ *
+ * @generated from enum agentcontrol.v1.McpProtectionKind
+ */
+export enum McpProtectionKind {
+  /**
+   * Never returned.
+   *
+   * @generated from enum value: MCP_PROTECTION_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * It reads neither the service's memory, environment and data directory nor those of other servers.
+   *
+   * @generated from enum value: MCP_PROTECTION_KIND_ISOLATION = 1;
+   */
+  ISOLATION = 1,
+
+  /**
+   * It gains no privileges by setuid programs.
+   *
+   * @generated from enum value: MCP_PROTECTION_KIND_PRIVILEGES = 2;
+   */
+  PRIVILEGES = 2,
+
+  /**
+   * Its processes are bounded.
+   *
+   * @generated from enum value: MCP_PROTECTION_KIND_PROCESSES = 3;
+   */
+  PROCESSES = 3,
+
+  /**
+   * Its memory is bounded.
+   *
+   * @generated from enum value: MCP_PROTECTION_KIND_MEMORY = 4;
+   */
+  MEMORY = 4,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.McpProtectionKind.
+ */
+export declare const McpProtectionKindSchema: GenEnum<McpProtectionKind>;
 
 /**
  * The MCP servers behind the gateway, and the definitions of their tools as they are pinned. Clients reach a server at

@@ -63,9 +63,25 @@ function ServerCard({ server }: { readonly server: McpServer }) {
       <p className="hint" data-limits>
         <Shown text={limitsText(server)} />
       </p>
+      <Protections server={server} />
       {mayChange ? <Actions server={server} onFound={setFound} /> : null}
       {found === undefined ? null : <Found found={found} />}
     </section>
+  );
+}
+
+/** Lists the protections against a command. */
+function Protections({ server }: { readonly server: McpServer }) {
+  if (server.protections.length === 0) return null;
+  return (
+    <ul className="hint" aria-label="Protections">
+      {server.protections.map(({ kind, holds, detail }) => (
+        <li key={kind}>
+          {holds ? null : <strong>Not held: </strong>}
+          <Shown text={detail} />
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -1,0 +1,186 @@
+import { execFile } from "node:child_process";
+import { readdir, readFile, readlink, stat } from "node:fs/promises";
+import { promisify } from "node:util";
+import { expect } from "chai";
+import { asking, connectStateful, type GatewayService, startGateway } from "./harness.ts";
+import { type ShellProgram, writeShellProgram } from "./shell-server.ts";
+import { until } from "./until.ts";
+
+const isRoot = process.geteuid?.() === 0;
+const SECRET = "token-of-the-sibling-8153";
+/** Account of a service that is not root. */
+const PLAIN = { uid: 60_990, gid: 60_990 };
+
+/** Says whether bubblewrap works for an account that is not root. */
+async function sandboxWorks(): Promise<boolean> {
+  const args = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"];
+  return promisify(execFile)("bwrap", args, { ...(isRoot ? PLAIN : {}), cwd: "/" }).then(
+    () => true,
+    () => false,
+  );
+}
+
+interface Way {
+  readonly name: string;
+  readonly account: typeof PLAIN | undefined;
+  readonly isPossible: () => Promise<boolean>;
+}
+
+const WAYS: readonly Way[] = [
+  { name: "accounts of a service that is root", account: undefined, isPossible: async () => isRoot },
+  { name: "sandboxes of a service that is not root", account: isRoot ? PLAIN : undefined, isPossible: sandboxWorks },
+];
+
+/** Runs a shell command in a server, and gives what it prints. */
+type Shell = (text: string) => Promise<string>;
+
+async function shellOf(gateway: GatewayService, server: string): Promise<{ shell: Shell; close(): Promise<void> }> {
+  const client = await connectStateful(gateway.urlOf(server), gateway.headers);
+  const asked = asking(client);
+  return {
+    shell: async (text) => {
+      const params = { name: "sh", arguments: { text } };
+      const result = (await asked.request({ method: "tools/call", params })) as { content: { text: string }[] };
+      return result.content[0]?.text ?? "";
+    },
+    close: async () => {
+      await (client.transport as unknown as { terminateSession(): Promise<void> }).terminateSession();
+      await client.close();
+    },
+  };
+}
+
+for (const { name, account, isPossible } of WAYS) {
+  describe(`a malicious command among ${name}`, function () {
+    this.timeout(120_000);
+    let program: ShellProgram;
+    let gateway: GatewayService;
+    let evil: Awaited<ReturnType<typeof shellOf>>;
+    let victim: Awaited<ReturnType<typeof shellOf>>;
+    let shell: Shell;
+
+    before(async function () {
+      if (!(await isPossible())) {
+        console.log(`      skipped: ${isRoot ? "bubblewrap does not work here" : "this is not root"}`);
+        return this.skip();
+      }
+      program = await writeShellProgram();
+      const env = { ACP_MCP_FOLDERS: program.folder, ACP_MCP_MAX_PROCESSES: "64", HOME: "/tmp" };
+      gateway = await startGateway({ env, ...(account && { account }) });
+      await gateway.add("victim", program.command, { env: [{ name: "TOKEN", value: SECRET }] });
+      await gateway.add("evil", program.command);
+      victim = await shellOf(gateway, "victim");
+      evil = await shellOf(gateway, "evil");
+      shell = evil.shell;
+      await victim.shell("echo own-secret > $HOME/secret; mkdir -p $HOME/d; echo x > $HOME/d/f");
+    });
+    after(async () => {
+      await gateway?.stop();
+      await program?.remove();
+    });
+
+    it("sees PATH, HOME and LANG in its environment, and what is configured.", async () => {
+      const names = (await shell("env -0 | tr '\\0' '\\n' | cut -d= -f1")).trim().split("\n").sort();
+      expect(names.filter((each) => each !== "_")).to.deep.equal(["HOME", "LANG", "PATH", "PWD"]);
+      expect(await victim.shell("echo $TOKEN")).to.equal(`${SECRET}\n`);
+    });
+
+    it("reads no other process's environment.", async () => {
+      const found = await shell("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'");
+      expect(found)
+        .to.contain("HOME=")
+        .and.not.to.contain(SECRET)
+        .and.not.to.contain("ACP_")
+        .and.not.to.contain("DATABASE_URL");
+      expect(found).not.to.contain(gateway.adminKey);
+    });
+
+    it("reads neither the data directory nor another server's home.", async () => {
+      const key = `${gateway.dataDir}/encryption-key`;
+      expect((await stat(key)).size).to.be.above(10);
+      expect(await shell(`cat ${key}`)).to.match(/denied|No such file/);
+      const text = await readFile(key, "utf8");
+      expect(await shell(`cat ${gateway.dataDir}/* 2>&1`)).not.to.contain(text.trim());
+      expect(await shell(`ls ${gateway.homes}/default.victim; cat ${gateway.homes}/default.victim/secret`)).to.match(
+        /^(.*(denied|No such file).*\n)+$/,
+      );
+      expect(await victim.shell("cat $HOME/secret")).to.equal("own-secret\n");
+    });
+
+    it("neither signals nor traces the service and other servers.", async () => {
+      const victims = await processesWith(`${gateway.homes}/default.victim`);
+      expect(victims).not.to.deep.equal([]);
+      for (const pid of [gateway.pid, ...victims]) {
+        await shell(`kill -9 ${pid}; cat /proc/${pid}/mem; ls -l /proc/${pid}/fd /proc/${pid}/cwd/`);
+        expect(await shell(`cat /proc/${pid}/maps /proc/${pid}/environ`)).to.match(/^(.*(denied|No such file).*\n)+$/);
+      }
+      expect(await victim.shell("echo alive")).to.equal("alive\n");
+    });
+
+    it("writes in its home, and not beside it.", async () => {
+      expect(await shell("pwd; echo x > $HOME/file && cat $HOME/file")).to.equal(`${gateway.homes}/default.evil\nx\n`);
+      for (const path of [
+        `${gateway.homes}/default.victim/x`,
+        `${gateway.homes}/x`,
+        "/etc/x",
+        "/usr/x",
+        `${gateway.dataDir}/x`,
+      ]) {
+        await shell(`echo planted > ${path}`);
+        expect(await victim.shell(`cat ${path}`)).to.match(/denied|No such file/);
+        expect(await stat(path).catch(() => undefined), path).to.equal(undefined);
+      }
+    });
+
+    it("gains nothing from a setuid program.", async () => {
+      expect(await shell("grep NoNewPrivs /proc/self/status")).to.match(/NoNewPrivs:\s+1/);
+      expect(await shell("grep CapEff /proc/self/status")).to.match(/CapEff:\s+0+\n/);
+      const uid = (await shell("id -u")).trim();
+      expect(
+        await shell("cp /bin/id $HOME/id && chmod 6755 $HOME/id && $HOME/id -u; su -c id root </dev/null 2>&1"),
+      ).not.to.match(/^0$/m);
+      expect(uid).not.to.equal("0");
+      expect(await shell("id -G")).to.equal(`${uid}\n`);
+    });
+
+    it("is stopped by its limit of processes.", async () => {
+      const bomb = "i=0; while [ $i -lt 200 ]; do sleep 2 & i=$((i+1)); done; echo all";
+      expect(await shell(bomb)).to.match(/fork|Resource temporarily unavailable/i);
+      expect(await victim.shell("echo alive")).to.equal("alive\n");
+      await until(async () => (await processesWith(`${gateway.homes}/default.evil`)).length < 8);
+    });
+
+    it("does not outlive its session with a daemon.", async () => {
+      const mark = `daemon-${Date.now()}`;
+      const own = await shellOf(gateway, "evil");
+      const daemon = `setsid $HOME/${mark} -c 'while :; do sleep 1; done' >/dev/null 2>&1 </dev/null &`;
+      // The processes that its limit stopped may not be reaped yet.
+      await until(async () => {
+        await own.shell(`cp /bin/sh $HOME/${mark}; (${daemon})`);
+        return (await commands()).some((each) => each.includes(mark));
+      });
+      await own.close();
+      await evil.close();
+      await until(async () => !(await commands()).some((each) => each.includes(mark)));
+      evil = await shellOf(gateway, "evil");
+      shell = evil.shell;
+    });
+  });
+}
+
+async function pidsOf(): Promise<readonly string[]> {
+  return (await readdir("/proc")).filter((each) => /^\d+$/.test(each));
+}
+
+/** The command lines of all processes. */
+async function commands(): Promise<string[]> {
+  return Promise.all((await pidsOf()).map((pid) => readFile(`/proc/${pid}/cmdline`, "latin1").catch(() => "")));
+}
+
+/** The processes that work in a folder. */
+async function processesWith(folder: string): Promise<readonly string[]> {
+  const found = await Promise.all(
+    (await pidsOf()).map(async (pid) => [pid, await readlink(`/proc/${pid}/cwd`).catch(() => "")] as const),
+  );
+  return found.filter(([, cwd]) => cwd === folder).map(([pid]) => pid);
+}
