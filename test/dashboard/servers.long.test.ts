@@ -103,12 +103,30 @@ describeInBrowser("the MCP servers", () => {
     await page.click("[data-action=close]");
   });
 
+  it("have settings: faults at their fields, lists one item a line, and what they are in the end.", async () => {
+    await page.click("[data-action=edit]");
+    await page.fill("textarea[name=scrub]", "email\nshoe_size");
+    await page.fill("textarea[name=pass_methods]", "acme/status");
+    await page.fill("input[name=drift]", "60");
+    await page.click("[data-action=confirm]");
+    const fault = page.locator(".field", { has: page.locator("textarea[name=scrub]") }).locator(".fault-text");
+    await fault.getByText("line 2: must be one of").waitFor();
+    await page.fill("textarea[name=scrub]", "email");
+    await page.click("[data-action=confirm]");
+    await page.getByText("methods that pass undecided: acme/status").waitFor();
+    expect(await page.locator("[data-limits]").innerText())
+      .to.contain("listings are relied on for 60 s")
+      .and.to.contain("personal values replaced: email");
+  });
+
   it("are only read by auditors.", async () => {
     const reading = await dashboard.open("/servers", { key: await auditor() });
     await reading.click(`${SCREEN} li[data-id=bank] a`);
     await reading.locator(`${SCREEN} li[data-id=pay] [data-action=look]`).click();
     await reading.getByRole("dialog").locator("[data-change]").first().waitFor();
-    const changing = ["create", "refresh", "mode", "delete", "accept"].map((name) => `[data-action=${name}]`).join();
+    const changing = ["create", "refresh", "mode", "edit", "delete", "accept"]
+      .map((name) => `[data-action=${name}]`)
+      .join();
     expect(await reading.locator(changing).count()).to.equal(0);
     await reading.context().close();
   });
@@ -135,6 +153,30 @@ describeInBrowser("the MCP servers", () => {
       await shown.context().close();
     });
   }
+
+  it("warn, before it is saved, what a URL of another origin takes away, and do not for another path.", async () => {
+    const other = await startToolsServer([tool("pay")]);
+    const warning = page.locator("[data-origin]");
+    await page.goto("/servers/bank");
+    await page.click("[data-action=edit]");
+    await page.fill("input[name=url]", `${upstream.url}/more?tenant=1`);
+    expect(await warning.count()).to.equal(0);
+    await page.fill("input[name=url]", other.url);
+    expect(await warning.innerText()).to.contain("stored headers (authorization) are dropped");
+    await assertAccessible(page);
+    await screenshot(page, "server-origin");
+    await page.click("[data-action=confirm]");
+    await page.getByText("Dropped headers: authorization. 1 definitions wait").waitFor();
+    await page.getByText("secrets: authorization").waitFor({ state: "detached" });
+    await row("pay").getByText("quarantined").waitFor();
+    await page.click("[data-action=edit]");
+    await page.fill("input[name=url]", upstream.url);
+    await page.fill("input[name=headers]", "Bearer sesame");
+    await page.click("[data-action=confirm]");
+    await page.getByText("secrets: authorization").waitFor();
+    await page.click("[data-action=refresh]");
+    await other.close();
+  });
 
   it("change their mode, and are removed.", async () => {
     await page.goto("/servers/bank");

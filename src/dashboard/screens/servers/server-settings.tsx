@@ -46,7 +46,10 @@ function hasOtherOrigin(server: McpServer, url: string): boolean {
 
 /** Says what a URL of another origin takes away. */
 function OriginWarning({ server: { headerNames, mode } }: { readonly server: McpServer }) {
-  const dropped = headerNames.length === 0 ? "" : `Its stored headers (${headerNames.join(", ")}) are dropped. `;
+  const dropped =
+    headerNames.length === 0
+      ? ""
+      : `Its stored headers (${headerNames.join(", ")}) are dropped; enter them again if it needs them. `;
   const becomes = mode === McpServerMode.OPEN ? ", and its mode becomes quarantine" : "";
   return (
     <p className="fault-text" role="status" data-origin>
