@@ -112,7 +112,8 @@ export class DecidedRequests {
       return true;
     }
     if (outcome.kind === "recalled") {
-      await reply.finish(recalledResponse(id, subject, generation, outcome.answer));
+      const recalled = recalledResponse(id, subject, generation, outcome.answer);
+      await reply.finish(await forwarding.scrubKept(exchange, request.method, recalled));
       if (!(await reply.delivered())) await outcome.putBack();
       return true;
     }

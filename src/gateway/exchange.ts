@@ -94,6 +94,12 @@ export class Forwarding {
     return (await this.relay(exchange, () => this.send(exchange, request), call)) === "answered";
   }
 
+  /** Scrubs a response that was kept, by the kinds that its server names now. */
+  async scrubKept({ server }: Exchange, method: string, response: RpcResponse): Promise<RpcResponse> {
+    if (server.scrub.length === 0) return response;
+    return new MessageScrubber(server, this.#options).response(method, response, (scrubbed) => scrubbed);
+  }
+
   /**
    * Asks the server and passes its response on. `call` is the request; it is undefined for notifications, responses, and the
    * stream of the server's own messages, which may also carry responses to calls of the session. Abandons a request when the

@@ -1,7 +1,9 @@
 import { expect } from "chai";
 import { MessageScrubber } from "../../src/gateway/scrubbing.ts";
 import type { McpServer } from "../../src/registry/mcp-servers.ts";
+import { withClient } from "../support/database.ts";
 import { asking, connectStateless, type GatewayService, startGateway } from "./harness.ts";
+import { call as callOnce, decisionOf, startSlowServer, textOf } from "./leaving-client.ts";
 import { openRawSession, type RawSession } from "./raw-session.ts";
 import { beginStream, type ScriptedServer, sendJson, startScriptedServer } from "./scripted-server.ts";
 import { send, type Task } from "./task-client.ts";
@@ -327,6 +329,38 @@ describe("an MCP server whose messages are scrubbed, for stateless clients", () 
     do task = (await send(url, gateway.headers, "tasks/get", { taskId })).result as unknown as Task;
     while (task.status === "working");
     expect(JSON.stringify(task)).to.contain("paid [EMAIL]").and.not.to.match(PERSONAL);
+  });
+});
+
+describe("a result that was kept for a client that left", () => {
+  it("is given without the values, also of kinds that its server names only since.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    const upstream = await startSlowServer();
+    cleanup.defer(() => upstream.close());
+    const gateway = await startGateway({ env: { ACP_MCP_HOLD_MS: "400" } });
+    cleanup.defer(async () => void (await gateway.stop()));
+    await gateway.rest("POST /api/redact/default/values", { values: [{ value: NAME }] });
+    await gateway.add("tools", { url: upstream.url }, { scrub: ["email"] });
+    const asks = { type: "action", decision: "escalate", conditions: { match_action_types: ["tools.pay"] } };
+    await gateway.rest("POST /v1/enforce/mandates", { name: "people pay", rules: [asks] });
+    const ask = (signal?: AbortSignal) =>
+      callOnce(gateway.urlOf("tools"), gateway.headers, { name: "pay", arguments: {} }, signal);
+    await gateway.resolve(decisionOf(await ask()).escalation_id ?? "", "approved");
+    const leaving = new AbortController();
+    const calling = ask(leaving.signal).catch(() => undefined);
+    await until(() => upstream.open === 1);
+    leaving.abort();
+    await calling;
+    upstream.finish(`paid ${NAME} <${EMAIL}>`);
+    const statusOf = () =>
+      withClient(gateway.database.ownerUrl, async (client) => {
+        const { rows } = await client.query("select status from mcp_approved_call");
+        return (rows as { status: number }[])[0]?.status;
+      });
+    await until(async () => (await statusOf()) === 2);
+    await gateway.rest("PATCH /v1/enforce/mcp-servers/tools", { scrub: ["email", "person_name"] });
+    expect(textOf(await ask())).to.equal("paid [PERSON_NAME] <[EMAIL]>");
+    expect(upstream.calls).to.have.length(1);
   });
 });
 
