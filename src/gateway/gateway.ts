@@ -10,6 +10,7 @@ import {
   retryAfterSecondsOf,
 } from "../errors.ts";
 import type { ReviewedTool } from "../registry/mcp-definitions.ts";
+import { registerMethodTools } from "../registry/mcp-method-tools.ts";
 import { isTableMethod } from "../registry/mcp-methods.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
 import { createHeldBytes, maxHeldBytesFor } from "../server/held-bytes.ts";
@@ -160,10 +161,14 @@ export class McpGateway {
     await this.#options.upstreams.close();
   }
 
-  /** Connects to a server on behalf of a person, lists its tools and pins them. Rejects with MCP_UPSTREAM_UNAVAILABLE. */
+  /**
+   * Connects to a server on behalf of a person, lists its tools and pins them, and registers its methods as tools, so that rules
+   * about them can be written before they are used. Rejects with MCP_UPSTREAM_UNAVAILABLE.
+   */
   async refresh(server: McpServer, by: string, signal: AbortSignal): Promise<Iterable<ReviewedTool>> {
-    const { upstreams, definitions } = this.#options;
+    const { upstreams, definitions, logs } = this.#options;
     const tools = await upstreams.listOnce(server, signal);
+    await registerMethodTools(await logs.of(server.workspaceId), server, by);
     return (await definitions.review(server, tools, by)).values();
   }
 

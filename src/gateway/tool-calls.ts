@@ -310,6 +310,7 @@ function recordedName({ server, tool, review }: Pick<ToolCall, "server" | "tool"
   const isMethod = review === undefined;
   const name = `${server.name}.${tool}`;
   const isNameable =
+    tool !== "" &&
     tool === tool.trim() &&
     toolNameFault(name) === undefined &&
     nameFault(name) === undefined &&

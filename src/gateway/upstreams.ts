@@ -182,7 +182,13 @@ export class Upstreams {
     const response = await endpoint.fetch({
       method: "POST",
       signal,
-      headers: { accept: ACCEPT, "content-type": "application/json" },
+      // A stateless server refuses a request without the headers that repeat its version and its method.
+      headers: {
+        accept: ACCEPT,
+        "content-type": "application/json",
+        "mcp-protocol-version": INITIALIZE.protocolVersion,
+        "mcp-method": "initialize",
+      },
       body: JSON.stringify({ jsonrpc: "2.0", id: PROBE_ID, method: "initialize", params: INITIALIZE }),
     });
     const text = response.ok ? "" : (await response.text()).slice(0, 10_000);
