@@ -1,0 +1,130 @@
+import { execFile } from "node:child_process";
+import { chmod, chown, link, lstat, mkdir, mkdtemp, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect } from "chai";
+import { closeHome, giveHome } from "../../src/gateway/child-homes.ts";
+import { asking, connectStateful, type GatewayService, startGateway } from "./harness.ts";
+import { writeShellProgram } from "./shell-server.ts";
+
+const isRoot = process.geteuid?.() === 0;
+const ISOLATION = join(import.meta.dirname, "../../src/gateway/child-isolation.ts");
+
+/** Prints the protections of a process, and what becomes of a command. */
+const probe = (allowSameUser: boolean, folder: string): string => `
+import { ChildIsolation } from ${JSON.stringify(ISOLATION)};
+const isolation = new ChildIsolation({ uids: { from: 61000, to: 61511 }, allowSameUser: ${allowSameUser}, path: "/usr/bin:/bin",
+  homes: ${JSON.stringify(join(folder, "homes"))}, folders: [], maxProcesses: 64, maxMemoryBytes: 2 ** 30,
+  dataDir: ${JSON.stringify(join(folder, "data"))}, secretFiles: [] });
+const server = { workspaceId: "default", name: "any", command: "true", args: [], env: {} };
+const entered = await isolation.enter(server).then(() => "runs", (error) => error.message);
+console.log(JSON.stringify({ entered, isolation: (await isolation.protections())[0] }));
+`;
+
+interface Probed {
+  readonly entered: string;
+  readonly isolation: { readonly holds: boolean; readonly detail: string };
+}
+
+/** Runs the probe as an account that is not root, with another file in the place of bubblewrap. */
+async function withoutSandbox(instead: string, allowSameUser: boolean): Promise<Probed> {
+  const folder = await mkdtemp(join(tmpdir(), "acp-modes-"));
+  try {
+    await chown(folder, 60_991, 60_991);
+    const drop = "setpriv --reuid 60991 --regid 60991 --clear-groups";
+    const script = `mount --bind ${instead} /usr/bin/bwrap && exec ${drop} "$@"`;
+    const node = [process.execPath, "--input-type=module", "-e", probe(allowSameUser, folder)];
+    const { stdout } = await promisify(execFile)("unshare", ["-m", "sh", "-c", script, "sh", ...node], { cwd: "/" });
+    return JSON.parse(stdout) as Probed;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+describe("commands of a service that cannot isolate them", function () {
+  this.timeout(60_000);
+  before(function () {
+    if (!isRoot) this.skip();
+  });
+
+  it("are refused without bubblewrap, by an error that names both ways.", async () => {
+    const { entered, isolation } = await withoutSandbox("/dev/null", false);
+    expect(entered).to.contain("install bubblewrap").and.to.contain("ACP_MCP_ALLOW_SAME_USER=true");
+    expect(isolation.holds).to.equal(false);
+  });
+
+  it("are refused in words of its own when the kernel forbids the sandbox.", async () => {
+    const { entered } = await withoutSandbox("/bin/false", false);
+    expect(entered)
+      .to.contain("`bwrap` is installed but cannot isolate it")
+      .and.to.contain("ACP_MCP_ALLOW_SAME_USER=true");
+  });
+
+  it("run as its own user if that is allowed, and the status says that nothing isolates them.", async () => {
+    const { entered, isolation } = await withoutSandbox("/dev/null", true);
+    expect(entered).to.equal("runs");
+    expect(isolation.holds).to.equal(false);
+    expect(isolation.detail).to.contain("the service's own user");
+  });
+});
+
+describe("accounts of running servers", function () {
+  this.timeout(60_000);
+  before(function () {
+    if (!isRoot) this.skip();
+  });
+
+  it("differ between two services on one host, and from every account that the host names.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    const program = await writeShellProgram();
+    cleanup.defer(() => program.remove());
+    const uidIn = async (gateway: GatewayService): Promise<number> => {
+      await gateway.add("same", program.command);
+      const client = await connectStateful(gateway.urlOf("same"), gateway.headers);
+      const params = { name: "sh", arguments: { text: "id -u" } };
+      const result = (await asking(client).request({ method: "tools/call", params })) as {
+        content: { text: string }[];
+      };
+      return Number(result.content[0]?.text);
+    };
+    const env = { ACP_MCP_UIDS: "61400-61403" };
+    const uids: number[] = [];
+    for (let service = 0; service < 2; service++) {
+      const gateway = await startGateway({ env });
+      cleanup.defer(async () => void (await gateway.stop()));
+      uids.push(await uidIn(gateway));
+      const { server } = (await gateway.rest("GET /v1/enforce/mcp-servers/same")) as unknown as {
+        server: { protections: { kind: string; holds: boolean }[] };
+      };
+      const held = new Map(server.protections.map(({ kind, holds }) => [kind, holds]));
+      expect([...held.keys()]).to.deep.equal(["isolation", "privileges", "processes", "memory"]);
+      expect(held.get("isolation")).to.equal(true);
+    }
+    expect(new Set(uids).size).to.equal(2);
+    for (const uid of uids) expect(uid).to.be.within(61_400, 61_403);
+  });
+
+  it("get what the last account of a home owned there, and nothing that links lead to.", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "acp-home-"));
+    try {
+      await chmod(folder, 0o755);
+      const [home, outside] = [join(folder, "home"), join(folder, "outside")];
+      await writeFile(outside, "root's");
+      await giveHome(home, 61_500);
+      await mkdir(join(home, "d"));
+      await writeFile(join(home, "d/own"), "");
+      for (const path of ["d", "d/own"]) await chown(join(home, path), 61_500, 61_500);
+      await symlink(outside, join(home, "d/link"));
+      await symlink(folder, join(home, "up"));
+      await link(outside, join(home, "d/hard"));
+      await closeHome(home);
+      expect(await stat(home)).to.include({ uid: 0 });
+      await giveHome(home, 61_501);
+      for (const path of ["", "d", "d/own"]) expect((await lstat(join(home, path))).uid, path).to.equal(61_501);
+      for (const path of [outside, folder]) expect((await stat(path)).uid).to.equal(0);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});
