@@ -128,6 +128,25 @@ describe("the timeline of a decision", () => {
     expect(texts(explain([applied(2, "other")]).before).at(-1)).to.include("is NOT the digest in the decision (m2)");
   });
 
+  it("tells who got the result of an approved call later, and of no other decision.", () => {
+    const decision = { ...DECISION, decision_id: id("dec", "x"), seq: 0, at: "", by: "key_1" };
+    const given = (decision_id: string, result: string, seq: number) => ({
+      type: "mcp_result_given",
+      decision_id,
+      result,
+      seq,
+      at: "",
+      by: "key_1",
+    });
+    const timeline = new Timeline(decision as unknown as JsonRecord);
+    for (const entry of [decision, given(id("dec", "y"), "kept", 1), given(decision.decision_id, "unknown", 2)]) {
+      timeline.add(entry as unknown as JsonRecord);
+    }
+    expect(texts(timeline.explanation().after)).to.deep.equal([
+      `an identical call of decision ${decision.decision_id} heard that its result is unknown`,
+    ]);
+  });
+
   it("tells how people edited and extended an escalation.", () => {
     const [own, next] = [id("esc", "a"), id("esc", "b")];
     const resolved = (escalation_id: string, resolution: string, more: object) => ({
