@@ -162,6 +162,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.MCP_SERVER_NOT_FOUND,
       ErrorReason.MCP_SESSION_NOT_FOUND,
       ErrorReason.MCP_TOOL_NOT_FOUND,
+      ErrorReason.MCP_DEFINITION_NOT_FOUND,
       ErrorReason.SIGNING_KEY_NOT_FOUND,
       ErrorReason.PACK_NOT_FOUND,
       ErrorReason.PERSONAL_VALUE_NOT_FOUND,
@@ -195,6 +196,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.SIGNING_KEY_RETIRED,
       ErrorReason.PACK_CHANGED,
       ErrorReason.MCP_TOOL_CHANGED,
+      ErrorReason.MCP_DEFINITION_CHANGED,
     ],
   ],
   [Code.OutOfRange, [ErrorReason.OUTSIDE_LOG]],
@@ -251,6 +253,7 @@ const HTTP_BY_REASON: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.ESCALATION_RESOLVED, 409],
   [ErrorReason.PACK_CHANGED, 409],
   [ErrorReason.MCP_TOOL_CHANGED, 409],
+  [ErrorReason.MCP_DEFINITION_CHANGED, 409],
   [ErrorReason.LLM_UNAVAILABLE, 502],
   [ErrorReason.MCP_UPSTREAM_UNAVAILABLE, 502],
 ]);

@@ -2,6 +2,8 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
+  McpDefinitionKind as Kind,
+  type McpDefinitionSchema,
   McpProtectionKind,
   type McpServerSchema,
   McpServerService,
@@ -11,8 +13,14 @@ import {
   McpServerMode as Mode,
 } from "../../gen/agentcontrol/v1/mcp_server_service_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { MCP_DEFINITION_KINDS, type McpDefinitionKind } from "../registry/mcp-candidate.ts";
 import { printable } from "../registry/mcp-changes.ts";
-import type { McpDefinitions, McpToolVersion, PinnedTool, ReviewedTool } from "../registry/mcp-definitions.ts";
+import type {
+  McpDefinitions,
+  McpDefinitionVersion,
+  PinnedDefinition,
+  ReviewedDefinition,
+} from "../registry/mcp-definitions.ts";
 import { driftText } from "../registry/mcp-drift.ts";
 import type { McpServer, McpServerMode, McpServers } from "../registry/mcp-servers.ts";
 import { maskedArguments, maskedUrl } from "../registry/secret-masks.ts";
@@ -44,8 +52,12 @@ export interface McpServerServiceOptions {
   readonly definitions: McpDefinitions;
   /** Checks the addresses that a URL leads to. */
   readonly targets: Pick<Targets, "check">;
-  /** Connects to a server, lists its tools and pins them. */
-  readonly refresh: (server: McpServer, by: string, signal: AbortSignal) => Promise<Iterable<ReviewedTool>>;
+  /** Connects to a server, lists its definitions and pins them. */
+  readonly refresh: (
+    server: McpServer,
+    by: string,
+    signal: AbortSignal,
+  ) => Promise<ReadonlyMap<McpDefinitionKind, readonly ReviewedDefinition[]>>;
   /** Says which protections hold in this process against servers that are commands. */
   readonly protections: () => Promise<readonly CommandProtection[]>;
 }
@@ -85,17 +97,39 @@ function messageFrom(
   };
 }
 
-function toolFrom({ name, registeredName, active, pending }: PinnedTool): MessageInitShape<typeof McpToolSchema> {
+const KINDS: Readonly<Record<McpDefinitionKind, Kind>> = {
+  tool: Kind.TOOL,
+  prompt: Kind.PROMPT,
+  resource: Kind.RESOURCE,
+  resource_template: Kind.RESOURCE_TEMPLATE,
+  instructions: Kind.INSTRUCTIONS,
+};
+
+/** Returns the kind of a request; undefined for every kind. */
+const kindFrom = (kind: Kind): McpDefinitionKind | undefined =>
+  MCP_DEFINITION_KINDS.find((each) => KINDS[each] === kind);
+
+function versionsOf({ active, pending }: PinnedDefinition) {
   return {
-    name,
-    registeredName,
     status: active === undefined ? McpToolStatus.QUARANTINED : McpToolStatus.ACTIVE,
     ...(active === undefined ? {} : { active: versionFrom(active) }),
     ...(pending === undefined ? {} : { pending: versionFrom(pending) }),
   };
 }
 
-function versionFrom(version: McpToolVersion): MessageInitShape<typeof McpToolVersionSchema> {
+const toolFrom = (server: McpServer, tool: PinnedDefinition): MessageInitShape<typeof McpToolSchema> => ({
+  name: tool.name,
+  registeredName: `${server.name}.${tool.name}`,
+  ...versionsOf(tool),
+});
+
+const definitionFrom = (definition: PinnedDefinition): MessageInitShape<typeof McpDefinitionSchema> => ({
+  kind: KINDS[definition.kind],
+  id: definition.name,
+  ...versionsOf(definition),
+});
+
+function versionFrom(version: McpDefinitionVersion): MessageInitShape<typeof McpToolVersionSchema> {
   const { version: number, definition, digest, firstSeenAtMs, acceptedBy, acceptedAtMs, changes } = version;
   return {
     version: number,
@@ -169,26 +203,49 @@ export function createMcpServerService(options: McpServerServiceOptions): Servic
 
     async refreshMcpServer({ name }, { caller, signal }) {
       const server = await servers.get(caller.workspaceId, name);
-      const tools = [...(await refresh(server, caller.keyId, signal))];
-      const count = (status: ReviewedTool["status"]) => tools.filter((tool) => tool.status === status).length;
-      const unusable = tools.filter(({ status }) => status === "unusable").slice(0, MAX_UNUSABLE);
+      const definitions = [...(await refresh(server, caller.keyId, signal))].map(([kind, reviewed]) => ({
+        kind: KINDS[kind],
+        active: reviewed.filter(({ status }) => status === "active").length,
+        quarantined: reviewed.filter(({ status }) => status === "quarantined").length,
+        unusable: reviewed.filter(({ status }) => status === "unusable"),
+      }));
+      const tools = definitions.find(({ kind }) => kind === Kind.TOOL);
+      const unusable = definitions.flatMap(({ kind, unusable: each }) =>
+        each.map(({ name: id, reason = "" }) => ({ kind, name: printable(id, MAX_NAME), reason })),
+      );
       return {
-        active: count("active"),
-        quarantined: count("quarantined"),
-        unusable: unusable.map(({ name: tool, reason = "" }) => ({ name: printable(tool, MAX_NAME), reason })),
+        active: tools?.active ?? 0,
+        quarantined: tools?.quarantined ?? 0,
+        unusable: unusable.slice(0, MAX_UNUSABLE),
+        definitions,
       };
     },
 
     async listMcpTools(request, { caller }) {
       const server = await servers.get(caller.workspaceId, request.name);
       const page = namePageFrom(request, "mcp tools", server.name);
-      const { items, next } = await definitions.list(server, page);
-      return { tools: items.map(toolFrom), nextPageToken: page.tokenAfter(next) };
+      const { items, next } = await definitions.list(server, "tool", page);
+      return { tools: items.map((tool) => toolFrom(server, tool)), nextPageToken: page.tokenAfter(next) };
     },
 
     async acceptMcpTool({ name, toolName, version }, { caller }) {
       const server = await servers.get(caller.workspaceId, name);
-      return { tool: toolFrom(await definitions.accept(server, toolName, version, caller.keyId)) };
+      const id = { kind: "tool" as const, name: toolName };
+      return { tool: toolFrom(server, await definitions.accept(server, id, version, caller.keyId)) };
+    },
+
+    async listMcpDefinitions(request, { caller }) {
+      const server = await servers.get(caller.workspaceId, request.name);
+      const page = namePageFrom(request, "mcp definitions", server.name, request.kind);
+      const { items, next } = await definitions.list(server, kindFrom(request.kind), page);
+      return { definitions: items.map(definitionFrom), nextPageToken: page.tokenAfter(next) };
+    },
+
+    async acceptMcpDefinition({ name, kind, id, version }, { caller }) {
+      const server = await servers.get(caller.workspaceId, name);
+      // The rules of the request leave no other kind.
+      const wanted = { kind: kindFrom(kind) ?? "tool", name: id };
+      return { definition: definitionFrom(await definitions.accept(server, wanted, version, caller.keyId)) };
     },
   });
 }

@@ -4,8 +4,8 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 const DEFAULT_PAGE_SIZE = 50;
 const MAX_PAGE_SIZE = 500;
 
-/** Longest token that is parsed, in characters. */
-const MAX_TOKEN = 512;
+/** Longest token that is parsed, in characters: one may hold a URI. */
+const MAX_TOKEN = 8_192;
 
 /** A value that narrows a list. Tokens of one filter are refused by every other. */
 type FilterValue = string | number | bigint | undefined;

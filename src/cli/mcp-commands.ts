@@ -10,11 +10,16 @@ const OPTIONS = ["url", "key"] as const;
 const START_MS = 120_000;
 
 /** Reads every page of a list. */
-async function readAll(input: CommandInput, path: string, list: string): Promise<JsonRecord[]> {
+async function readAll(
+  input: CommandInput,
+  path: string,
+  list: string,
+  filter: Readonly<Record<string, string>> = {},
+): Promise<JsonRecord[]> {
   const call = serviceFrom(input);
   const found: JsonRecord[] = [];
   for (let pageToken = ""; ; ) {
-    const page = await call(path, { query: { page_size: PAGE_SIZE, page_token: pageToken } });
+    const page = await call(path, { query: { ...filter, page_size: PAGE_SIZE, page_token: pageToken } });
     found.push(...listAt(page, list).filter(isJsonRecord));
     const next = stringFrom(page.next_page_token);
     if (next === undefined || next === "") return found;
@@ -26,13 +31,13 @@ async function readAll(input: CommandInput, path: string, list: string): Promise
 export const mcpAdd: Command = {
   name: "mcp add",
   arguments: "<name> [url] [-- program …]",
-  summary: "register an MCP server behind the gateway, and pin its tools",
+  summary: "register an MCP server behind the gateway, and pin its definitions",
   details: [
     "",
     "A server has a URL, or a program that runs on the service's host (for admins of the workspace `default`): everything after",
     "`--`, as in `agentctl mcp add files -- npx -y some-server`, or `--command` with `--arg`s. The protections against it are listed.",
     "`--header` and `--env` take a name, and the value from an environment variable: `--header authorization=BANK_TOKEN`. With",
-    "`--quarantine` its tools are hidden until `agentctl mcp accept`.",
+    "`--quarantine` its definitions are hidden until `agentctl mcp accept`.",
     ...LIMIT_DETAILS,
   ],
   options: [...OPTIONS, "command", "arg", "env", "header", "quarantine", ...LIMIT_OPTIONS],
@@ -67,13 +72,28 @@ function programFrom(input: CommandInput): { readonly command: string; readonly 
   return option === undefined ? undefined : { command: option, args: input.options("arg") };
 }
 
-function refreshLines(tools: JsonRecord): string[] {
-  const counts = `${String(tools.active)} tools in force, ${String(tools.quarantined)} to accept`;
-  const unusable = listAt(tools, "unusable").map(
+function refreshLines(found: JsonRecord): string[] {
+  const others = listAt(found, "definitions")
+    .filter((each) => isJsonRecord(each) && each.kind !== "tool")
+    .map((each) => `  ${wordOf(each).padEnd(9)}  ${countsOf(each)}`);
+  const unusable = listAt(found, "unusable").map(
     (each) => `  unusable   ${textAt(each, "name")}: ${textAt(each, "reason")}`,
   );
-  return [`  tools      ${counts}`, ...unusable];
+  return [
+    `  tools      ${String(found.active)} tools in force, ${String(found.quarantined)} to accept`,
+    ...others,
+    ...unusable,
+  ];
 }
+
+/** The word for several definitions of one kind. */
+const wordOf = (counts: unknown): string => {
+  const kind = textAt(counts, "kind");
+  return { prompt: "prompts", resource: "resources", resource_template: "templates" }[kind] ?? kind;
+};
+
+const countsOf = (counts: unknown): string =>
+  `${String(valueAt(counts, "active"))} in force, ${String(valueAt(counts, "quarantined"))} to accept`;
 
 /** `agentctl mcp list` lists the MCP servers behind the gateway. */
 export const mcpList: Command = {
@@ -122,37 +142,85 @@ export const mcpTools: Command = {
   },
 };
 
-function toolLines(tool: JsonRecord): string[] {
+/** The lines about one tool or other definition. `command` accepts what waits, without its version. */
+function definitionLines(name: string, definition: JsonRecord, command: string): string[] {
   const versionOf = (which: string): string | undefined => {
-    const version = valueAt(tool, `${which}.version`);
+    const version = valueAt(definition, `${which}.version`);
     return version === undefined ? undefined : String(version);
   };
   const active = versionOf("active");
   const pending = versionOf("pending");
   const state = active === undefined ? "quarantined" : `version ${active}`;
-  const waits =
-    pending === undefined
-      ? ""
-      : `, version ${pending} waits: agentctl mcp accept <server> ${textAt(tool, "name")} ${pending}`;
-  const changes = (valueAt(tool, "pending.changes") ?? []) as readonly string[];
-  return [`${textAt(tool, "name")}  ${state}${waits}`, ...changes.map((change) => `    ${change}`)];
+  const waits = pending === undefined ? "" : `, version ${pending} waits: ${command} ${pending}`;
+  const changes = (valueAt(definition, "pending.changes") ?? []) as readonly string[];
+  return [`${name}  ${state}${waits}`, ...changes.map((change) => `    ${change}`)];
+}
+
+function toolLines(tool: JsonRecord): string[] {
+  const name = textAt(tool, "name");
+  return definitionLines(name, tool, `agentctl mcp accept <server> ${quoted(name)}`);
+}
+
+/** `agentctl mcp definitions` reads all definitions of an MCP server again and lists them. */
+export const mcpDefinitions: Command = {
+  name: "mcp definitions",
+  arguments: "<name>",
+  summary: "list an MCP server's tools, prompts, resources, templates and instructions",
+  details: ["", "Connects to the server first, and pins new definitions. `--kind` lists those of one kind."],
+  options: [...OPTIONS, "kind"],
+  async run(input) {
+    const [name = ""] = input.positionals;
+    const kind = kindFrom(input);
+    const refreshed = await serviceFrom(input)(pathOf(name, ":refresh"), { method: "POST", body: {} });
+    const definitions = await readAll(
+      input,
+      pathOf(name, "/definitions"),
+      "definitions",
+      kind === undefined ? {} : { kind },
+    );
+    const lines = definitions.flatMap((each) => {
+      const [of, id] = [textAt(each, "kind"), textAt(each, "id") || INSTRUCTIONS];
+      return definitionLines(`${of} ${id}`, each, `agentctl mcp accept --kind ${of} ${name} ${quoted(id)}`);
+    });
+    return { lines: [...lines, ...refreshLines(refreshed)], json: { definitions, refreshed } };
+  },
+};
+
+/** Quotes a word for a shell: a server chooses its names, and people copy the command. */
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** Kinds of definitions; instructions have no name, and are named by their kind. */
+const INSTRUCTIONS = "instructions";
+const KINDS = ["tool", "prompt", "resource", "resource_template", INSTRUCTIONS];
+
+/** Reads `--kind`. Throws CommandError for an unknown one. */
+function kindFrom(input: CommandInput): string | undefined {
+  const kind = input.option("kind");
+  if (kind === undefined || KINDS.includes(kind)) return kind;
+  throw new CommandError(`--kind is ${KINDS.slice(0, -1).join(", ")} or ${INSTRUCTIONS}`);
 }
 
 /** `agentctl mcp accept` puts a waiting definition in force. */
 export const mcpAccept: Command = {
   name: "mcp accept",
-  arguments: "<name> <tool> <version>",
-  summary: "put the waiting definition of an MCP server's tool in force",
+  arguments: "<name> <id> <version>",
+  summary: "put the waiting definition of an MCP server in force",
   details: [
     "",
-    "<version> is the version that `agentctl mcp tools` showed. If a newer one has come since, the command is refused.",
+    "<id> is the name of a tool; with `--kind`, of a prompt, a URI or a URI template, or `instructions`. <version> is the version",
+    "that `agentctl mcp tools` or `mcp definitions` showed. If a newer one has come since, the command is refused.",
   ],
-  options: OPTIONS,
+  options: [...OPTIONS, "kind"],
   async run(input) {
-    const [name = "", tool = "", version = ""] = input.positionals;
+    const [name = "", id = "", version = ""] = input.positionals;
+    const kind = kindFrom(input) ?? "tool";
     if (!/^[1-9]\d{0,8}$/.test(version)) throw new CommandError("<version> is a number from 1");
-    const path = pathOf(name, `/tools/${encodeURIComponent(tool)}:accept`);
-    const accepted = await serviceFrom(input)(path, { method: "POST", body: { version: Number(version) } });
-    return { lines: [`accepted version ${version} of ${tool}`], json: accepted };
+    if (kind === INSTRUCTIONS && id !== INSTRUCTIONS) throw new CommandError("<id> of instructions is `instructions`");
+    const isTool = kind === "tool";
+    const path = isTool ? `/tools/${encodeURIComponent(id)}:accept` : "/definitions:accept";
+    const named = isTool ? {} : { kind, id: kind === INSTRUCTIONS ? "" : id };
+    const body = { ...named, version: Number(version) };
+    const accepted = await serviceFrom(input)(pathOf(name, path), { method: "POST", body });
+    return { lines: [`accepted version ${version} of ${id}`], json: accepted };
   },
 };

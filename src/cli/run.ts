@@ -26,7 +26,7 @@ import {
 import { mandateBacktest } from "./mandate-backtest.ts";
 import { mandateApply, mandateDiff, mandateExport, mandateValidate } from "./mandate-commands.ts";
 import { mandateTest } from "./mandate-test.ts";
-import { mcpAccept, mcpAdd, mcpList, mcpRemove, mcpTools } from "./mcp-commands.ts";
+import { mcpAccept, mcpAdd, mcpDefinitions, mcpList, mcpRemove, mcpTools } from "./mcp-commands.ts";
 import { mcpUpdate } from "./mcp-update.ts";
 import { redactScan } from "./redact-scan.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
@@ -61,6 +61,7 @@ export const COMMANDS: readonly Command[] = [
   mcpUpdate,
   mcpList,
   mcpTools,
+  mcpDefinitions,
   mcpAccept,
   mcpRemove,
   attachClaudeCode,

@@ -8,6 +8,7 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import { digestOf } from "../tree/canonical.ts";
 import type { ApprovedCalls } from "./approved-calls.ts";
 import { type Subject, subjectOf, subscribedResources, withArguments, withName } from "./decided-methods.ts";
+import type { DefinitionLists } from "./definition-lists.ts";
 import type { CallDigest } from "./earlier-calls.ts";
 import type { Generation } from "./endpoint.ts";
 import { type Exchange, type Forwarding, inGeneration, type Unrouted } from "./exchange.ts";
@@ -29,14 +30,13 @@ import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall } from "./sessions.ts";
 import type { EscalationTasks } from "./tasks.ts";
 import type { DecidedOutcome, ToolCall, ToolCallAnswer, ToolCalls } from "./tool-calls.ts";
-import type { ToolLists } from "./tool-lists.ts";
 import { DECISION_META, decisionMeta, errorFromRefusal } from "./tool-results.ts";
 
 /** Parts of `DecidedRequests`. */
 export interface DecidedRequestsOptions {
   readonly calls: ToolCalls;
   readonly approved: Pick<ApprovedCalls, "forward">;
-  readonly lists: ToolLists;
+  readonly lists: DefinitionLists;
   readonly forwarding: Forwarding;
   readonly ends: Pick<McpEnds, "endOf">;
   readonly logs: Pick<WorkspaceLogs, "of">;
@@ -82,7 +82,7 @@ export class DecidedRequests {
   ): Promise<boolean> {
     if (request.method === LISTEN) return this.#listen(exchange, request, call);
     const { approved, lists, forwarding, ends } = this.#options;
-    const { server, caller, reply, generation, headers } = exchange;
+    const { caller, reply, generation, headers } = exchange;
     const { id, params = {} } = request;
     const subject = subjectOf(request);
     if (typeof subject === "string") {
@@ -95,8 +95,10 @@ export class DecidedRequests {
       return forwarding.forward(exchange, request, call);
     }
     const { tool, isTool, arguments: args } = subject;
-    const review = isTool ? async () => (await lists.review(exchange, params)).get(tool) : undefined;
-    let known = isTool ? lists.lastReviewed(server, tool) : undefined;
+    const review: ToolCall["review"] = isTool
+      ? async (age) => (await lists.review(exchange, "tool", params, age)).get(tool)
+      : undefined;
+    let known = isTool ? lists.lastReviewed(exchange, params, tool) : undefined;
     if (review !== undefined && known === undefined && Object.keys(parameters).length > 0) known = await review();
     const header = disagreeingParameter(parameters, known?.repeated ?? [], args);
     if (header !== undefined) {
@@ -105,7 +107,8 @@ export class DecidedRequests {
       return true;
     }
     const digest = digestWith(params);
-    const outcome = await this.#decide(exchange, request, subject, { known, review, tasks, digestOf: digest });
+    const refusal: ToolCall["refusal"] = (age) => lists.refusalOf(exchange, request, params, age);
+    const outcome = await this.#decide(exchange, request, subject, { known, review, refusal, tasks, digestOf: digest });
     if (outcome.kind === "escalated") {
       const meta = { [DECISION_META]: decisionMeta(outcome.sealed) };
       await reply.finish(createResult(id, await tasks.create(exchange, outcome.sealed.escalationId ?? "", meta)));
@@ -150,7 +153,10 @@ export class DecidedRequests {
         const subject = subjectOf(resource) as Subject;
         const one = { ...request, ...resource };
         // The response to an earlier request for one resource answers no subscription.
-        const outcome = await this.#decide(exchange, one, subject, { digestOf: (digest) => `${LISTEN} ${digest}` });
+        const refusal: ToolCall["refusal"] = (age) =>
+          this.#options.lists.refusalOf(exchange, resource, request.params ?? {}, age);
+        const digest: ToolCall["digestOf"] = (own) => `${LISTEN} ${own}`;
+        const outcome = await this.#decide(exchange, one, subject, { refusal, digestOf: digest });
         return { subject, outcome };
       }),
     );
@@ -175,9 +181,11 @@ export class DecidedRequests {
     {
       known,
       review,
+      refusal,
       tasks,
       digestOf: digest,
-    }: Partial<Pick<ToolCall, "known" | "review">> & Pick<ToolCall, "digestOf"> & { readonly tasks?: EscalationTasks },
+    }: Partial<Pick<ToolCall, "known" | "review" | "refusal">> &
+      Pick<ToolCall, "digestOf"> & { readonly tasks?: EscalationTasks },
   ): Promise<DecidedOutcome> {
     const { server, caller, session, reply, bytes, ending, publicUrl } = exchange;
     const { params = {} } = request;
@@ -197,6 +205,7 @@ export class DecidedRequests {
       signal: ending.signal,
       known,
       review,
+      refusal,
       publicUrl,
       digestOf: digest,
       // A task is made anew from tool and arguments alone.

@@ -18,6 +18,8 @@ export type WatchEnd = (onEnd: (reason: unknown) => void) => Promise<() => void>
 
 /** Connection to an upstream server: Streamable HTTP of one generation. */
 export interface Endpoint {
+  /** True if the server sees of a caller only what each request says, unless it keeps a session. Default: false. */
+  readonly isShared?: boolean;
   /** Sends a request. Rejects with MCP_UPSTREAM_UNAVAILABLE. Does not follow redirects. */
   fetch(request: EndpointRequest): Promise<Response>;
   /**

@@ -70,9 +70,12 @@ export interface ForwardingOptions {
 /** Passes messages to upstream servers, and their responses back. */
 export class Forwarding {
   readonly #options: ForwardingOptions;
+  readonly #onMethod: (exchange: Exchange, method: string) => void;
 
-  constructor(options: ForwardingOptions) {
+  /** `onMethod` hears the method of every request and notification of a server. */
+  constructor(options: ForwardingOptions, onMethod: (exchange: Exchange, method: string) => void) {
     this.#options = options;
+    this.#onMethod = onMethod;
   }
 
   /** Waits until a message may be serialised for the server. Rejects when the exchange ends. */
@@ -139,6 +142,7 @@ export class Forwarding {
           return answered.transform(given);
         },
         scrubber,
+        onMethod: (method) => this.#onMethod(exchange, method),
         onDropped: this.#dropping(server),
         tooLong: (id) => this.#tooLong(exchange, id, call),
       });

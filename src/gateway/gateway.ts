@@ -9,7 +9,8 @@ import {
   httpStatusFromReason,
   retryAfterSecondsOf,
 } from "../errors.ts";
-import type { ReviewedTool } from "../registry/mcp-definitions.ts";
+import type { McpDefinitionKind } from "../registry/mcp-candidate.ts";
+import type { ReviewedDefinition } from "../registry/mcp-definitions.ts";
 import { registerMethodTools } from "../registry/mcp-method-tools.ts";
 import { isTableMethod } from "../registry/mcp-methods.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
@@ -20,6 +21,7 @@ import { readJsonBody } from "../server/rest/request.ts";
 import { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCaller, McpCallers } from "./caller.ts";
 import { DecidedRequests } from "./decided-requests.ts";
+import { DefinitionLists, type DefinitionListsOptions } from "./definition-lists.ts";
 import {
   ClientLeft,
   type Exchange,
@@ -55,13 +57,12 @@ import { SessionRequests } from "./session-requests.ts";
 import { OpenCall, Sessions, type SessionsOptions } from "./sessions.ts";
 import { EscalationTasks } from "./tasks.ts";
 import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
-import { ToolLists, type ToolListsOptions } from "./tool-lists.ts";
 import type { Upstreams } from "./upstreams.ts";
 
 /** Parts and settings of the gateway. */
 export interface GatewayOptions
   extends Omit<ToolCallsOptions, "approved">,
-    ToolListsOptions,
+    DefinitionListsOptions,
     Omit<ForwardingOptions, "serverTasks">,
     SessionsOptions {
   readonly servers: Pick<McpServers, "find">;
@@ -71,12 +72,15 @@ export interface GatewayOptions
   readonly origins: Pick<RequestOrigins, "assertAllowed">;
   readonly resource: Pick<ProtectedResource, "resourceOf" | "challenge" | "hasIssuer">;
   readonly upstreams: Upstreams;
-  readonly logs: ToolListsOptions["logs"];
+  readonly logs: DefinitionListsOptions["logs"];
   readonly metrics: Registry;
   readonly pool: Pool;
   /** Maximum bytes of a message of a client. */
   readonly maxBodyBytes: number;
 }
+
+/** Definitions of a server after their review, by kind. */
+export type ReviewedDefinitions = ReadonlyMap<McpDefinitionKind, readonly ReviewedDefinition[]>;
 
 const PREFIX = "/mcp";
 const MAX_DEPTH = 64;
@@ -92,7 +96,7 @@ export class McpGateway {
   readonly #exchanges = new Set<AbortController>();
   readonly #forwarding: Forwarding;
   readonly #approved: ApprovedCalls;
-  readonly #lists: ToolLists;
+  readonly #lists: DefinitionLists;
   readonly #hidden: HiddenListings;
   readonly #decided: DecidedRequests;
   readonly #tasks: EscalationTasks;
@@ -105,11 +109,12 @@ export class McpGateway {
     const { ends, log, maxResultBytes, maxBodyBytes } = options;
     this.#held = createHeldBytes("mcp_message_bytes", maxHeldBytesFor(maxBodyBytes));
     const sessions = new Sessions(options);
+    const lists = new DefinitionLists(options);
     const serverTasks = new ServerTasks(options.pool);
-    const forwarding = new Forwarding({ ...options, serverTasks });
+    const onMethod = (exchange: Exchange, method: string) => lists.noteNotification(exchange, method);
+    const forwarding = new Forwarding({ ...options, serverTasks }, onMethod);
     const approved = new ApprovedCalls(options);
     const calls = new ToolCalls({ ...options, approved });
-    const lists = new ToolLists(options);
     const decided = new DecidedRequests({ ...options, calls, approved, lists, forwarding });
     const onOutcome = decided.count.bind(decided);
     this.#ends = ends;
@@ -120,7 +125,7 @@ export class McpGateway {
     this.#lists = lists;
     this.#hidden = new HiddenListings(options.logs);
     this.#decided = decided;
-    this.#sessionRequests = new SessionRequests({ ...options, sessions, forwarding });
+    this.#sessionRequests = new SessionRequests({ ...options, sessions, forwarding, lists });
     this.#tasks = new EscalationTasks({ calls, lists, forwarding, ends, log, maxResultBytes, onOutcome });
     new Gauge({
       name: "acp_mcp_sessions",
@@ -162,14 +167,18 @@ export class McpGateway {
   }
 
   /**
-   * Connects to a server on behalf of a person, lists its tools and pins them, and registers its methods as tools, so that rules
-   * about them can be written before they are used. Rejects with MCP_UPSTREAM_UNAVAILABLE.
+   * Connects to a server on behalf of a person, lists its definitions and pins them, and registers its methods as tools, so that
+   * rules about them can be written before they are used. Rejects with MCP_UPSTREAM_UNAVAILABLE.
    */
-  async refresh(server: McpServer, by: string, signal: AbortSignal): Promise<Iterable<ReviewedTool>> {
+  async refresh(server: McpServer, by: string, signal: AbortSignal): Promise<ReviewedDefinitions> {
     const { upstreams, definitions, logs } = this.#options;
-    const tools = await upstreams.listOnce(server, signal);
+    const reviewed = new Map<McpDefinitionKind, readonly ReviewedDefinition[]>();
+    const listed = await upstreams.listOnce(server, signal);
     await registerMethodTools(await logs.of(server.workspaceId), server, by);
-    return (await definitions.review(server, tools, by)).values();
+    for (const [kind, listing] of listed) {
+      reviewed.set(kind, [...(await definitions.review(server, kind, listing, by)).values()]);
+    }
+    return reviewed;
   }
 
   #resourceOf(request: IncomingMessage, name: string): string | undefined {
@@ -324,13 +333,14 @@ export class McpGateway {
   /** Returns the change to the response of a request; undefined if the response is passed on unchanged. */
   #changeOf(exchange: Exchange, request: RpcRequest): OpenCall["transform"] | undefined {
     const { session, generation } = exchange;
+    const filter = this.#lists.filter(exchange, request);
     switch (request.method) {
       case "tools/list":
-        return this.#lists.filter(exchange, request);
+        return filter;
       case "resources/list":
       case "resources/templates/list":
       case "prompts/list":
-        return this.#hidden.filter(exchange, request.method);
+        return this.#hidden.filter(exchange, request.method, filter);
       case "tools/call":
         return this.#serverTasks.record(exchange);
       case "tasks/list":
@@ -339,7 +349,8 @@ export class McpGateway {
       case "resources/unsubscribe":
         return (response) => changeSubscriptions(session, request, response);
       case "server/discover":
-        return generation === "stateless" ? (response) => this.#tasks.declare(response) : undefined;
+        if (generation !== "stateless") return undefined;
+        return async (response) => this.#tasks.declare((await filter?.(response)) ?? response);
       default:
         return undefined;
     }

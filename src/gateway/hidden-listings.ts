@@ -1,9 +1,9 @@
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { ownValue } from "../policy/json-value.ts";
 import { alwaysBlockedFor } from "./always-blocked.ts";
+import { probeOf } from "./definition-lists.ts";
 import type { Exchange } from "./exchange.ts";
 import type { RpcResponse } from "./messages.ts";
-import { probeOf } from "./tool-lists.ts";
 
 /** Listings besides those of tools: the member with the items, and the method that uses one. */
 const LISTINGS = {
@@ -20,10 +20,15 @@ export class HiddenListings {
     this.#logs = logs;
   }
 
-  /** Creates the change to the response to a listing. */
-  filter(exchange: Exchange, method: keyof typeof LISTINGS): (response: RpcResponse) => Promise<RpcResponse> {
+  /** Creates the change to the response to a listing, after a change that was made before. */
+  filter(
+    exchange: Exchange,
+    method: keyof typeof LISTINGS,
+    before: ((response: RpcResponse) => Promise<RpcResponse>) | undefined,
+  ): (response: RpcResponse) => Promise<RpcResponse> {
     const { member, usedBy } = LISTINGS[method];
-    return async (response) => {
+    return async (given) => {
+      const response = (await before?.(given)) ?? given;
       if (response.result === undefined || ownValue(response.result, member) === undefined) return response;
       const { server, caller } = exchange;
       const log = await this.#logs.of(caller.workspaceId);

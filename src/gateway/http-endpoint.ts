@@ -46,6 +46,7 @@ export class HttpConnections {
 
 /** Endpoint of an upstream server that itself speaks Streamable HTTP of the caller's generation. */
 export class HttpEndpoint implements Endpoint {
+  readonly isShared = true;
   readonly #server: McpServer;
   readonly #fetch: HttpConnections["fetch"];
 

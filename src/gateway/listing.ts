@@ -1,8 +1,9 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import type { McpDefinitionKind } from "../registry/mcp-candidate.ts";
 import { printable } from "../registry/mcp-changes.ts";
-import type { McpTool } from "../registry/mcp-definitions.ts";
+import type { McpListing } from "../registry/mcp-definitions.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import {
   isResponse,
@@ -14,13 +15,24 @@ import {
 } from "./messages.ts";
 
 /** Bounds of a whole listing. */
-const MAX_TOOLS = 10_000;
+const MAX_ITEMS = 10_000;
 const MAX_PAGES = 1_000;
 const MAX_LISTING_BYTES = 8_388_608;
 /** Maximum characters of a server's error in our message. */
 const MAX_MESSAGE = 300;
 /** Milliseconds for a whole listing. */
 const LISTING_MS = 15_000;
+
+/** Kinds of definitions that are listed. Instructions come with the session. */
+export type ListedKind = Exclude<McpDefinitionKind, "instructions">;
+
+/** Method that lists definitions of a kind, the member of its result, and the word for errors. */
+export const LISTS: Readonly<Record<ListedKind, { method: string; member: string; word: string }>> = {
+  tool: { method: "tools/list", member: "tools", word: "tools" },
+  prompt: { method: "prompts/list", member: "prompts", word: "prompts" },
+  resource: { method: "resources/list", member: "resources", word: "resources" },
+  resource_template: { method: "resources/templates/list", member: "resourceTemplates", word: "resource templates" },
+};
 
 /** Connection of the gateway to an upstream server on behalf of an exchange. */
 export interface UpstreamLink {
@@ -33,38 +45,70 @@ export interface UpstreamLink {
   readonly meta: JsonObject | undefined;
 }
 
-/** Lists all tools of a server. Rejects with MCP_UPSTREAM_UNAVAILABLE, also if the listing exceeds its bounds. */
-export async function listTools(link: UpstreamLink, signal: AbortSignal): Promise<readonly McpTool[]> {
+/** All definitions of one kind, as a server lists them. */
+export interface UpstreamListing extends McpListing {
+  /** Smallest time for which a page says that it may be cached, in milliseconds; undefined if no page says a time above 0. */
+  readonly ttlMs: number | undefined;
+}
+
+/** Makes the listing of definitions that were received. */
+export function listingFrom(items: readonly JsonObject[]): McpListing {
+  return { items, digest: createHash("sha256").update(JSON.stringify(items)).digest("base64") };
+}
+
+/** Reads the time for which a result may be cached; undefined unless it is a number above 0. */
+export function ttlMsOf(result: JsonObject): number | undefined {
+  const ttlMs = ownValue(result, "ttlMs");
+  return typeof ttlMs === "number" && ttlMs > 0 ? ttlMs : undefined;
+}
+
+/**
+ * Lists all definitions of a kind. A server without the method has none. Rejects with MCP_UPSTREAM_UNAVAILABLE, also if the
+ * listing exceeds its bounds.
+ */
+export async function listDefinitions(
+  link: UpstreamLink,
+  kind: ListedKind,
+  signal: AbortSignal,
+): Promise<UpstreamListing> {
+  const { method, member, word } = LISTS[kind];
   const within = AbortSignal.any([signal, AbortSignal.timeout(LISTING_MS)]);
-  const tools: McpTool[] = [];
+  const items: JsonObject[] = [];
+  const times: number[] = [];
+  const listing = () => ({ ...listingFrom(items), ttlMs: times.length === 0 ? undefined : Math.min(...times) });
   let bytes = 0;
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES; page++) {
     const params = { ...(cursor === undefined ? {} : { cursor }) };
-    const { response, size } = await ask(link, "tools/list", params, within, MAX_LISTING_BYTES - bytes);
+    const { response, size } = await ask({ ...link, method, word }, params, within, MAX_LISTING_BYTES - bytes);
     bytes += size;
-    const listed = ownValue(response.result ?? {}, "tools");
-    if (response.error?.code === -32_601) return tools;
-    if (response.error !== undefined) {
-      throw upstreamUnavailable(
-        link.server,
-        `does not list its tools: ${printable(response.error.message, MAX_MESSAGE)}`,
-      );
+    const { result = {}, error } = response;
+    if (error?.code === -32_601) return listing();
+    if (error !== undefined) {
+      throw upstreamUnavailable(link.server, `does not list its ${word}: ${printable(error.message, MAX_MESSAGE)}`);
     }
-    if (!Array.isArray(listed)) throw upstreamUnavailable(link.server, "did not return a list of its tools");
-    for (const each of listed) if (isJsonObject(each)) tools.push(each as McpTool);
-    if (tools.length > MAX_TOOLS) throw upstreamUnavailable(link.server, `lists more than ${MAX_TOOLS} tools`);
-    const next = ownValue(response.result ?? {}, "nextCursor");
-    if (typeof next !== "string") return tools;
+    const listed = ownValue(result, member);
+    if (!Array.isArray(listed)) throw upstreamUnavailable(link.server, `did not return a list of its ${word}`);
+    for (const each of listed) if (isJsonObject(each)) items.push(each);
+    if (items.length > MAX_ITEMS) throw upstreamUnavailable(link.server, `lists more than ${MAX_ITEMS} ${word}`);
+    const ttlMs = ttlMsOf(result);
+    if (ttlMs !== undefined) times.push(ttlMs);
+    const next = ownValue(result, "nextCursor");
+    if (typeof next !== "string") return listing();
     cursor = next;
   }
-  throw upstreamUnavailable(link.server, `lists its tools on more than ${MAX_PAGES} pages`);
+  throw upstreamUnavailable(link.server, `lists its ${word} on more than ${MAX_PAGES} pages`);
+}
+
+/** A request of the gateway's own for a page. */
+interface PageLink extends UpstreamLink {
+  readonly method: string;
+  readonly word: string;
 }
 
 /** Sends one request of the gateway's own and returns its response. */
 async function ask(
-  { server, endpoint, headers, meta }: UpstreamLink,
-  method: string,
+  { server, endpoint, headers, meta, method, word }: PageLink,
   params: JsonObject,
   signal: AbortSignal,
   maxBytes: number,
@@ -81,10 +125,10 @@ async function ask(
       body: JSON.stringify(request),
       signal: AbortSignal.any([signal, ending.signal]),
     });
-    return await readResponse(server, answer, id, maxBytes);
+    return await readResponse({ server, word }, answer, id, maxBytes);
   } catch (error) {
     if (error instanceof DOMException && error.name === "TimeoutError") {
-      throw upstreamUnavailable(server, `did not list its tools within ${LISTING_MS / 1000} s`, error);
+      throw upstreamUnavailable(server, `did not list its ${word} within ${LISTING_MS / 1000} s`, error);
     }
     throw error;
   } finally {
@@ -93,8 +137,9 @@ async function ask(
   }
 }
 
-async function readResponse(
-  server: string,
+/** Reads the response to a request; anything after it is ignored. `word` is what was asked for, for errors. */
+export async function readResponse(
+  { server, word }: Pick<PageLink, "server" | "word">,
   answer: Response,
   id: string,
   maxBytes: number,
@@ -119,13 +164,13 @@ async function readResponse(
     }
   } catch (error) {
     if (error instanceof RangeError) {
-      throw upstreamUnavailable(server, `lists tools of more than ${MAX_LISTING_BYTES} bytes`, error);
+      throw upstreamUnavailable(server, `lists ${word} of more than ${MAX_LISTING_BYTES} bytes`, error);
     }
     throw error;
   }
   const message = isStream ? undefined : parsed(text);
   if (message !== undefined && isResponse(message) && message.id === id) return { response: message, size };
-  throw upstreamUnavailable(server, `did not answer the request for its tools (HTTP ${answer.status})`);
+  throw upstreamUnavailable(server, `did not answer the request for its ${word} (HTTP ${answer.status})`);
 }
 
 /** Parses one message; undefined for other text. */

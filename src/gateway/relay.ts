@@ -33,6 +33,8 @@ export interface Relay {
   readonly scrubber: Pick<MessageScrubber, "message" | "text"> | undefined;
   /** Changes a response before it is passed on, and records that it came. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
+  /** Called with the method of every request and notification of the server. */
+  readonly onMethod: (method: string) => void;
   /** Reports a message that is not passed on. */
   readonly onDropped: (why: string) => void;
   /** Creates the replacement for a response that is too long. */
@@ -140,6 +142,7 @@ async function passed(options: Relay, text: string): Promise<RpcMessage | undefi
   }
   const message = withoutOwnMeta(parsedText, text);
   if (!isResponse(message)) {
+    options.onMethod(message.method);
     const { scrubber, onDropped } = options;
     const scrubbed = scrubber === undefined ? message : await scrubber.message(message);
     if (scrubbed === undefined) onDropped("cannot be scrubbed");

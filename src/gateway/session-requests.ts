@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { DefinitionLists } from "./definition-lists.ts";
 import { type Exchange, type Forwarding, inSession, type Unrouted } from "./exchange.ts";
 import { headerOf, passedHeaders, SESSION_HEADER } from "./headers.ts";
 import type { RpcRequest } from "./messages.ts";
@@ -12,6 +13,7 @@ export interface SessionRequestsOptions {
   readonly forwarding: Forwarding;
   readonly ends: Pick<McpEnds, "watch">;
   readonly upstreams: Pick<Upstreams, "stateful">;
+  readonly lists: Pick<DefinitionLists, "filter">;
 }
 
 /** Serves the requests that begin, read and end a session: `initialize`, GET and DELETE. */
@@ -29,7 +31,7 @@ export class SessionRequests {
 
   /** Opens a session. */
   async initialize(given: Unrouted, headers: Exchange["headers"], message: RpcRequest): Promise<void> {
-    const { sessions, forwarding, ends, upstreams } = this.#options;
+    const { sessions, forwarding, ends, upstreams, lists } = this.#options;
     const { caller, server, reply } = given;
     const session = await sessions.open(caller, server, () =>
       upstreams.stateful(server, caller.agentId, message.params),
@@ -37,13 +39,14 @@ export class SessionRequests {
     const fail = (reason: unknown) => sessions.close(session, reason);
     const unwatch = await ends.watch(caller, (reason) => void fail(reason), session.id);
     session.onClosed = unwatch;
+    const exchange = { ...given, ...inSession(session, headers) };
+    const filter = lists.filter(exchange, message);
     const call = new OpenCall(message, given.ending, async (response) => {
       if (response.error !== undefined) void fail(new Error("the server refused the session"));
-      return response;
+      return (await filter?.(response)) ?? response;
     });
     call.isForwarded = true;
     try {
-      const exchange = { ...given, ...inSession(session, headers) };
       await forwarding.giveWay(exchange);
       const open = async (): Promise<Response> => {
         const answer = await forwarding.send(exchange, message);

@@ -3,6 +3,7 @@ import { LRUCache } from "lru-cache";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Escalation } from "../escalation/escalation.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import type { DefinitionLists } from "./definition-lists.ts";
 import { upstreamUnavailable } from "./endpoint.ts";
 import { type Exchange, envelopeOf, type Forwarding, inGeneration, noteFault } from "./exchange.ts";
 import { encodedHeader, repeatedHeaders } from "./headers.ts";
@@ -23,7 +24,6 @@ import { OWN_TASK_MARK, unknownTask } from "./server-tasks.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { OpenCall } from "./sessions.ts";
 import type { ToolCallOutcome, ToolCalls } from "./tool-calls.ts";
-import type { ToolLists } from "./tool-lists.ts";
 import { escalationPage, rejectedResult } from "./tool-results.ts";
 
 /** Extension with which a client declares that it accepts a task instead of a result. */
@@ -41,7 +41,7 @@ const REQUEST_ID = "gateway-task";
 /** Parts and settings of `EscalationTasks`. */
 export interface EscalationTasksOptions {
   readonly calls: Pick<ToolCalls, "escalation" | "resume" | "withdraw">;
-  readonly lists: Pick<ToolLists, "review">;
+  readonly lists: Pick<DefinitionLists, "review">;
   readonly forwarding: Pick<Forwarding, "giveWay" | "send" | "relay">;
   readonly ends: Pick<McpEnds, "watch">;
   readonly log: Parameters<typeof noteFault>[0];
@@ -201,7 +201,7 @@ export class EscalationTasks {
           publicUrl: exchange.publicUrl,
           isTask: true,
           digestOf: (digest) => digest,
-          review: async () => (await lists.review(own, params)).get(tool),
+          review: async (age) => (await lists.review(own, "tool", params, age)).get(tool),
         },
         escalation,
       );

@@ -10,6 +10,7 @@ import type { DecisionReason, SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCaller } from "./caller.ts";
+import type { ListingAge } from "./definition-lists.ts";
 import type { CallDigest } from "./earlier-calls.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { ApprovedCall, KeptAnswer } from "./kept-results.ts";
@@ -48,10 +49,15 @@ export interface ToolCall {
   /** Last review of the tool; undefined before the first one. */
   readonly known: ReviewedTool | undefined;
   /**
-   * Lists the server's tools now and reviews them. Returns the called tool; undefined if the server does not list it. The whole
-   * member is undefined for a request of another method, which calls no tool.
+   * Returns the called tool as a listing of the given age has it, by default one within the server's drift; undefined if the
+   * server does not list it. The whole member is undefined for a request of another method, which calls no tool.
    */
-  readonly review: (() => Promise<ReviewedTool | undefined>) | undefined;
+  readonly review: ((age?: ListingAge) => Promise<ReviewedTool | undefined>) | undefined;
+  /**
+   * Explains why the prompt or resource of a request of another method may not be used, by a listing of the given age; undefined
+   * if it may.
+   */
+  readonly refusal?: ((age?: ListingAge) => Promise<string | undefined>) | undefined;
   /** Reports to the client that the call is held; undefined if the client did not ask for progress. */
   readonly onHeld: ((message: string, seconds: number) => Promise<void>) | undefined;
   /** Base URL of the dashboard's pages; undefined if the service does not know its own address. */
@@ -137,6 +143,8 @@ export class ToolCalls {
   async decide(call: ToolCall): Promise<DecidedOutcome> {
     const { known, review } = call;
     const isKnown = review === undefined || known?.status === "active";
+    const waits = review === undefined ? await call.refusal?.() : undefined;
+    if (waits !== undefined) return this.#refusedFor(call, { code: "TOOL_QUARANTINED", message: waits });
     const reviewed: Reviewed = { tool: isKnown ? known : await review() };
     const action = this.#heldAction(call, reviewed);
     let hasLooked = call.isTask;
@@ -227,8 +235,8 @@ export class ToolCalls {
       holdMs: onHeld === undefined ? holdMs : (progressHoldMs ?? holdMs),
       onWaiting: (escalationId, seconds) => onHeld?.(waitingText(tool, publicUrl, escalationId), seconds),
       async isUnchanged() {
-        if (call.review === undefined) return true;
-        reviewed.tool = await call.review();
+        if (call.review === undefined) return (await call.refusal?.("now")) === undefined;
+        reviewed.tool = await call.review("now");
         return reviewed.tool?.status === "active";
       },
     };
@@ -239,7 +247,12 @@ export class ToolCalls {
    * on record. It changes no trust, since it is the server that decides what it lists.
    */
   async #refused(call: ToolCall, { tool }: Reviewed): Promise<ToolCallAnswer> {
-    const refusal = refusalReason(call, tool);
+    const waits = call.review === undefined ? await call.refusal?.("now") : undefined;
+    const isWaiting = waits !== undefined;
+    return this.#refusedFor(call, isWaiting ? { code: "TOOL_QUARANTINED", message: waits } : refusalReason(call, tool));
+  }
+
+  async #refusedFor(call: ToolCall, refusal: DecisionReason): Promise<ToolCallAnswer> {
     const sealed = await this.#held.intercept(
       { ...actionOf(call), marks: { refusal, keepsTrust: true } },
       call.arguments,

@@ -1,8 +1,10 @@
 import type { LookupFunction } from "node:net";
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { LRUCache } from "lru-cache";
-import type { McpTool } from "../registry/mcp-definitions.ts";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import type { McpDefinitionKind } from "../registry/mcp-candidate.ts";
+import type { McpListing } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { type Abilities, abilitiesOf, GATEWAY_INFO, StatefulBridge, StatelessBridge } from "./bridges.ts";
@@ -10,8 +12,7 @@ import { ChildTransport } from "./child-transport.ts";
 import type { Children } from "./children.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
-import { listTools, parsed } from "./listing.ts";
-import { isResponse, SseReader } from "./messages.ts";
+import { type ListedKind, listDefinitions, listingFrom, readResponse } from "./listing.ts";
 import { StatelessBridges } from "./stateless-bridges.ts";
 import { StdioEndpoint } from "./stdio-endpoint.ts";
 
@@ -37,6 +38,8 @@ const CONNECT_MS = 15_000;
 const START_MS = 120_000;
 const UNSUPPORTED_VERSION = -32_022;
 const PROBE_ID = "gateway-probe";
+/** Maximum bytes of the response to the gateway's own `initialize`. */
+const MAX_INITIALIZE_BYTES = 1_048_576;
 const ACCEPT = "application/json, text/event-stream";
 /** The gateway's own `initialize`. */
 const INITIALIZE = {
@@ -83,29 +86,34 @@ export class Upstreams {
     return this.#bridges.endpoint({ key, holder, open: () => this.#openBridge(server, agentId, abilities) });
   }
 
-  /** Opens a session, lists the tools of a server, and closes the session. */
-  async listOnce(server: McpServer, signal: AbortSignal): Promise<readonly McpTool[]> {
+  /** Opens a session, lists the definitions of a server, and closes the session. */
+  async listOnce(server: McpServer, signal: AbortSignal): Promise<ReadonlyMap<McpDefinitionKind, McpListing>> {
     const endpoint = await this.stateful(server, null, INITIALIZE);
     const headers = { accept: ACCEPT, "content-type": "application/json" };
     try {
       const post = (more: Readonly<Record<string, string>>, message: object) =>
         endpoint.fetch({ method: "POST", headers: { ...headers, ...more }, body: JSON.stringify(message), signal });
       const opened = await post({}, { jsonrpc: "2.0", id: PROBE_ID, method: "initialize", params: INITIALIZE });
-      const text = await opened.text();
       if (!opened.ok) throw upstreamUnavailable(server.name, `refuses a session (HTTP ${opened.status})`);
-      const fault = server.url === null ? commandFault(text) : undefined;
-      if (fault !== undefined) throw upstreamUnavailable(server.name, startFaultOf(server, fault));
       const session = opened.headers.get("mcp-session-id");
+      const asked = { server: server.name, word: "session" };
+      const { response } = await readResponse(asked, opened, PROBE_ID, MAX_INITIALIZE_BYTES);
+      if (server.url === null && response.error !== undefined) {
+        throw upstreamUnavailable(server.name, startFaultOf(server, new Error(response.error.message)));
+      }
       const named = session === null ? {} : { "mcp-session-id": session };
       const own = { "mcp-protocol-version": INITIALIZE.protocolVersion, ...named };
       await (await post(own, { jsonrpc: "2.0", method: "notifications/initialized" })).body?.cancel();
       const link = { server: server.name, endpoint, headers: { ...headers, ...own }, meta: undefined };
-      const tools = await listTools(link, signal);
+      const listed = new Map<McpDefinitionKind, McpListing>();
+      const { instructions, capabilities } = response.result ?? {};
+      for (const kind of kindsOf(capabilities)) listed.set(kind, await listDefinitions(link, kind, signal));
+      if (typeof instructions === "string") listed.set("instructions", listingFrom([{ instructions }]));
       if (session !== null) {
         const ended = await endpoint.fetch({ method: "DELETE", headers: { ...headers, ...own }, signal });
         await ended.body?.cancel();
       }
-      return tools;
+      return listed;
     } finally {
       await endpoint.close();
     }
@@ -206,19 +214,19 @@ export class Upstreams {
   }
 }
 
+/** Returns the kinds of definitions to list by the capabilities that a server declares: tools in any case. */
+function kindsOf(capabilities: JsonValue | undefined): readonly ListedKind[] {
+  const declared = isJsonObject(capabilities) ? capabilities : {};
+  const prompts: readonly ListedKind[] = ownValue(declared, "prompts") === undefined ? [] : ["prompt"];
+  const resources: readonly ListedKind[] =
+    ownValue(declared, "resources") === undefined ? [] : ["resource", "resource_template"];
+  return ["tool", ...prompts, ...resources];
+}
+
 const keyOf = ({ workspaceId, name, revision }: McpServer): string => `${workspaceId} ${name} ${revision}`;
 
 /** Returns the reason why a command was not started, without the server's name. */
 function startFaultOf({ name }: McpServer, error: unknown): string {
   const [, why] = error instanceof Error ? error.message.split(`MCP server \`${name}\` `) : [];
   return why ?? "cannot be started; check its command";
-}
-
-/** Finds the error in the response of a command to `initialize`. */
-function commandFault(text: string): Error | undefined {
-  const messages = new SseReader(text.length + 1).next(Buffer.from(text)).map(({ data }) => parsed(data));
-  const failed = messages.find(
-    (message) => message !== undefined && isResponse(message) && message.error !== undefined,
-  );
-  return failed === undefined || !isResponse(failed) ? undefined : new Error(failed.error?.message);
 }

@@ -15,7 +15,10 @@ export function printable(text: string, most: number): string {
   return cut.toWellFormed().replace(UNSEEN, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-/** Lists the differences between two definitions of a tool, a line for each place, at most 100. */
+/** Tests whether a text holds characters that do not print, or that change how others are shown. */
+export const holdsUnseen = (text: string): boolean => text.search(UNSEEN) !== -1 || !text.isWellFormed();
+
+/** Lists the differences between two definitions, a line for each place, at most 100. */
 export function definitionChanges(before: JsonObject, after: JsonObject): readonly string[] {
   const lines: string[] = [];
   compare("", before, after, lines);

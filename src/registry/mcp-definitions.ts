@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { JsonObject } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { nextTurn } from "../async/turns.ts";
@@ -6,50 +6,69 @@ import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { toolKey, toolNameFault } from "../policy/names.ts";
+import { ownValue } from "../policy/json-value.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
-import { McpToolEntity, type McpToolRow } from "../store/entities.ts";
+import { McpDefinitionEntity, type McpDefinitionRow } from "../store/entities.ts";
 import {
-  type McpToolDefinitionRow,
-  type McpToolVersionRow,
-  readMcpToolDefinitions,
-  readMcpToolPins,
-  readNamedMcpToolPins,
-} from "../store/sql/read-mcp-tools.ts";
+  type McpDefinitionVersionRow,
+  type McpVersionRow,
+  readMcpDefinitions,
+  readMcpPins,
+  readNamedMcpPins,
+} from "../store/sql/read-mcp-definitions.ts";
 import { readerWithin, type Transaction } from "../store/transaction.ts";
-import { canonicalJson, digestOf } from "../tree/canonical.ts";
-import { isStorableJson } from "./checked-text.ts";
+import { digestOf } from "../tree/canonical.ts";
+import {
+  candidateFrom,
+  MCP_DEFINITION_KINDS,
+  type McpCandidate,
+  type McpDefinitionKind,
+  partialDigest,
+  statelessDigest,
+} from "./mcp-candidate.ts";
 import { definitionChanges, printable } from "./mcp-changes.ts";
-import { reservedNameFault } from "./mcp-method-tools.ts";
 import { type RepeatedParameter, repeatedParametersOf } from "./mcp-parameters.ts";
 import type { McpServer } from "./mcp-servers.ts";
 import { type Page, type PageRequest, readPage } from "./page.ts";
-import { isToolDescription, putToolVersion, schemaFault, type ToolDraft } from "./tools.ts";
+import { isToolDescription, putToolVersion, type ToolDraft } from "./tools.ts";
 
-/** A tool as a server lists it. */
-export type McpTool = JsonObject & { readonly name: string };
-
-/** A listed tool after its comparison with the pinned definitions. */
-export interface ReviewedTool {
-  /** Name as its server knows it. */
-  readonly name: string;
-  /** Name under which its calls are decided: `server.name`. */
-  readonly registeredName: string;
-  /** Digest of its definition; empty for an unusable tool. */
+/** Definitions of one kind as a server lists them. */
+export interface McpListing {
+  readonly items: readonly JsonObject[];
+  /** Digest of their text. */
   readonly digest: string;
-  /** Version of its definition; 0 for an unusable tool. */
+}
+
+/** A listed definition after its comparison with the pinned ones. */
+export interface ReviewedDefinition {
+  /** Name as its server knows it: of a tool or prompt, a URI, a URI template; empty for instructions. */
+  readonly name: string;
+  /** Digest; empty for an unusable definition. */
+  readonly digest: string;
+  /** Version; 0 for an unusable definition. */
   readonly version: number;
   readonly status: "active" | "quarantined" | "unusable";
   /** Reason why it is unusable. */
   readonly reason?: string;
+}
+
+/** A listed tool after its comparison with the pinned definitions. */
+export interface ReviewedTool extends ReviewedDefinition {
+  /** Name under which its calls are decided: `server.name`. */
+  readonly registeredName: string;
   /** Arguments that clients repeat in headers. */
   readonly repeated: readonly RepeatedParameter[];
 }
 
+/** The definitions of one listing by name. */
+export type Reviewed<K extends McpDefinitionKind = McpDefinitionKind> = ReadonlyMap<
+  string,
+  K extends "tool" ? ReviewedTool : ReviewedDefinition
+>;
+
 /** One version of a definition as it is shown. */
-export interface McpToolVersion {
+export interface McpDefinitionVersion {
   readonly version: number;
   readonly definition: JsonObject;
   readonly digest: string;
@@ -60,12 +79,18 @@ export interface McpToolVersion {
   readonly changes: readonly string[];
 }
 
-/** A tool as it is shown: its definition in force and the one that waits. */
-export interface PinnedTool {
+/** A definition as it is shown: the version in force and the one that waits. */
+export interface PinnedDefinition {
+  readonly kind: McpDefinitionKind;
   readonly name: string;
-  readonly registeredName: string;
-  readonly active: McpToolVersion | undefined;
-  readonly pending: McpToolVersion | undefined;
+  readonly active: McpDefinitionVersion | undefined;
+  readonly pending: McpDefinitionVersion | undefined;
+}
+
+/** A definition of a server. */
+export interface McpDefinitionId {
+  readonly kind: McpDefinitionKind;
+  readonly name: string;
 }
 
 /** Parts of `McpDefinitions`. */
@@ -75,58 +100,40 @@ export interface McpDefinitionsOptions {
 }
 
 /** A version of a definition in memory. */
-type Pin = Pick<McpToolRow, "version" | "digest"> & { readonly isAccepted: boolean };
+type Pin = Pick<McpVersionRow, "version" | "digest" | "isWhole" | "statelessDigest" | "acceptedBy" | "acceptedAtMs">;
 
-/** The versions of one tool that matter: the latest accepted one and the latest. */
+/** The versions of one definition that matter: the latest accepted one and the latest. */
 interface Pins {
   readonly active: Pin | undefined;
   readonly latest: Pin;
 }
 
-/** A listed tool whose definition is to be recorded. */
-interface Candidate {
-  readonly name: string;
-  readonly registeredName: string;
-  readonly definition: JsonObject;
-  readonly text: string;
-  readonly digest: string;
-  readonly schemaDigest: string;
-}
-
-/** Members of a tool that are pinned. A model does not see others, such as `_meta`. */
-const PINNED = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] as const;
-const MAX_DEFINITION_BYTES = 262_144;
-const MAX_DEPTH = 64;
-/** Number of tools that are compared in one turn of the event loop. */
+/** Number of definitions that are compared in one turn of the event loop. */
 const TURN = 100;
 /** Maximum number of definitions that one change of the log pins: others wait for it. */
 const CHUNK = 25;
 const CACHED_SERVERS = 2_000;
-/** Maximum number of tools of the cached servers, of some 300 bytes each. */
-const CACHED_TOOLS = 100_000;
+/** Maximum number of definitions in the cached pins and reviews, of some 300 bytes each. */
+const CACHED_DEFINITIONS = 200_000;
 const CACHE_MS = 600_000;
-
-/** Changes after which the cached tools of a server are stale. */
-const CHANGES: ReadonlySet<ControlChange["type"]> = new Set([
-  "mcp_tool_changed",
-  "mcp_tool_accepted",
-  // A new origin returns definitions to quarantine.
-  "mcp_server_updated",
-  "mcp_server_deleted",
-]);
+/** Maximum number of cached reviews of a server's listings of one kind, whose sessions may see different ones, and of definitions in them. */
+const CACHED_REVIEWS = 64;
+const CACHED_IN_REVIEWS = 20_000;
 
 interface Cached {
   readonly pins: Promise<ReadonlyMap<string, Pins>>;
+  /** Reviews by these pins, by the listing's digest. */
+  readonly reviews: LRUCache<string, Reviewed>;
   readonly unsubscribe: () => void;
 }
 
-/** The pinned definitions of the tools of MCP servers. */
+/** The pinned definitions of MCP servers: tools, prompts, resources, resource templates, and instructions. */
 export class McpDefinitions {
   readonly #orm: Database["orm"];
   readonly #logs: McpDefinitionsOptions["logs"];
   readonly #cache = new LRUCache<string, Cached>({
     max: CACHED_SERVERS,
-    maxSize: CACHED_TOOLS,
+    maxSize: CACHED_DEFINITIONS,
     ttl: CACHE_MS,
     updateAgeOnGet: true,
     ttlAutopurge: true,
@@ -144,258 +151,322 @@ export class McpDefinitions {
   }
 
   /**
-   * Compares listed tools with the pinned definitions, and pins new and changed ones: in force at once where the server is
-   * `open`, else waiting for a person. A listing without changes costs no query and no entry. A name that is listed twice,
-   * ignoring case, is unusable. `by`: the caller's key.
+   * Compares a listing with the pinned definitions, and pins new and changed ones: in force at once where the server is `open`,
+   * else waiting for a person. A listing that was compared before, with the same pins, costs nothing. A name that is listed
+   * twice, of tools ignoring case, is unusable. `by`: the caller's key.
    */
-  async review(server: McpServer, tools: readonly McpTool[], by: string): Promise<ReadonlyMap<string, ReviewedTool>> {
+  async review<K extends McpDefinitionKind>(
+    server: McpServer,
+    kind: K,
+    listing: McpListing,
+    by: string,
+  ): Promise<Reviewed<K>> {
     const log = await this.#logs.of(server.workspaceId);
-    const pins = await this.#pinsOf(log, server.name);
-    const reviewed = new Map<string, ReviewedTool>();
+    const cached = this.#cached(log, server.name, kind);
+    const known = cached.reviews.get(listing.digest);
+    if (known !== undefined) return known as Reviewed<K>;
+    const reviewed = await this.#compare(log, server, kind, { items: listing.items, pins: await cached.pins, by });
+    cached.reviews.set(listing.digest, reviewed);
+    this.#resize(keyOf(server, kind), cached);
+    return reviewed as Reviewed<K>;
+  }
+
+  /** Tests whether a review still holds: no definition of its kind has been pinned or accepted since. */
+  isCurrent(server: McpServer, kind: McpDefinitionKind, reviewed: Reviewed): boolean {
+    const reviews = this.#cache.get(keyOf(server, kind))?.reviews;
+    return reviews !== undefined && [...reviews.values()].includes(reviewed);
+  }
+
+  async #compare(
+    log: WorkspaceLog,
+    server: McpServer,
+    kind: McpDefinitionKind,
+    { items, pins, by }: Pick<McpListing, "items"> & { pins: ReadonlyMap<string, Pins>; by: string },
+  ): Promise<Reviewed> {
+    const reviewed = new Map<string, ReviewedDefinition>();
     const seen = new Map<string, string>();
-    const candidates: Candidate[] = [];
-    for (const [index, tool] of tools.entries()) {
+    const candidates: McpCandidate[] = [];
+    for (const [index, item] of items.entries()) {
       if (index % TURN === TURN - 1) await nextTurn();
-      const found = candidateFrom(server, tool);
-      const key = toolKey(found.registeredName);
-      const twin = seen.get(key);
+      const found = candidateFrom(server.name, kind, item);
+      const twin = seen.get(found.key);
       if (twin !== undefined) {
-        for (const name of [twin, found.name]) {
-          reviewed.set(name, unusable(server, name, "its name is that of another tool of the server"));
-        }
+        const what = kind === "tool" ? "its name is that of another tool of the server" : "the server lists it twice";
+        for (const name of [twin, found.name]) reviewed.set(name, unusable(server, name, what));
         continue;
       }
-      seen.set(key, found.name);
+      seen.set(found.key, found.name);
       if ("fault" in found) reviewed.set(found.name, unusable(server, found.name, found.fault));
       else {
-        const known = statusOf(found, pins.get(found.name));
+        const known = statusOf(server, found, pins.get(found.name));
         if (known === undefined) candidates.push(found);
         else reviewed.set(found.name, known);
       }
     }
-    const isUsable = ({ name }: Candidate): boolean => reviewed.get(name)?.status !== "unusable";
-    const news = candidates.filter(isUsable);
+    const news = candidates.filter(({ name }) => reviewed.get(name)?.status !== "unusable");
     for (let at = 0; at < news.length; at += CHUNK) {
-      const recorded = await this.#record(log, server, news.slice(at, at + CHUNK), by);
-      for (const tool of recorded) reviewed.set(tool.name, tool);
+      const recorded = await this.#record(log, server, kind, { news: news.slice(at, at + CHUNK), by });
+      for (const definition of recorded) reviewed.set(definition.name, definition);
     }
-    return reviewed;
+    return reviewed as Reviewed;
   }
 
-  /** Lists the pinned tools of a server by name. */
+  /** Lists the pinned definitions of a server, of one kind or all, by kind and name. The position is both. */
   async list(
     { workspaceId, name: server }: McpServer,
+    kind: McpDefinitionKind | undefined,
     { size, after }: PageRequest<string>,
-  ): Promise<Page<PinnedTool, string>> {
+  ): Promise<Page<PinnedDefinition, string>> {
     const em = this.#orm.em.fork();
-    const read = async ({ size: more, after: last }: PageRequest<string>): Promise<readonly PinnedTool[]> => {
-      const where = { workspaceId, server, version: 1, ...(last === undefined ? {} : { name: { $gt: last } }) };
-      const options = { fields: ["name"], orderBy: { name: "asc" }, limit: more + 1 } as const;
-      const names = (await stored(em.find(McpToolEntity, where, options))).map(({ name }) => name);
-      const rows = await definitionRows(em, workspaceId, server, names);
-      return names.map((name) =>
-        pinnedFrom(
-          server,
-          rows.filter((row) => row.name === name),
-        ),
-      );
+    const kinds = kind === undefined ? MCP_DEFINITION_KINDS : [kind];
+    const read = async (page: PageRequest<string>): Promise<readonly PinnedDefinition[]> => {
+      const found: PinnedDefinition[] = [];
+      const last = page.after === undefined ? undefined : idFrom(page.after);
+      for (const each of last === undefined ? kinds : kinds.slice(kinds.indexOf(last.kind))) {
+        const missing = page.size + 1 - found.length;
+        if (missing <= 0) break;
+        const from = each === last?.kind ? { name: { $gt: last.name } } : {};
+        const where = { workspaceId, server, kind: each, version: 1, ...from };
+        const options = { fields: ["name"], orderBy: { name: "asc" }, limit: missing } as const;
+        const names = (await stored(em.find(McpDefinitionEntity, where, options))).map(({ name }) => name);
+        const rows = await definitionRows(em, { workspaceId, server, kind: each, names });
+        for (const name of names) {
+          found.push(
+            pinnedFrom(
+              { kind: each, name },
+              rows.filter((row) => row.name === name),
+            ),
+          );
+        }
+      }
+      return found;
     };
-    return readPage({ size, after }, ({ name }) => name, read);
+    return readPage({ size, after }, ({ kind: of, name }) => `${of} ${name}`, read);
   }
 
   /**
-   * Accepts the waiting definition: it is in force from now on, and its schema is the tool's version. Rejects with
-   * MCP_TOOL_NOT_FOUND, and with MCP_TOOL_CHANGED unless this version waits.
+   * Accepts the waiting version of a definition: it is in force from now on, and the schema of a tool is the tool's version.
+   * Rejects with MCP_TOOL_NOT_FOUND or MCP_DEFINITION_NOT_FOUND, and unless this version waits with MCP_TOOL_CHANGED or
+   * MCP_DEFINITION_CHANGED; those of a tool as a tool's.
    */
-  async accept(server: McpServer, name: string, version: number, by: string): Promise<PinnedTool> {
+  async accept(server: McpServer, id: McpDefinitionId, version: number, by: string): Promise<PinnedDefinition> {
     const { workspaceId } = server;
+    const { kind, name } = id;
     const log = await this.#logs.of(workspaceId);
-    const where = { workspaceId, server: server.name, name };
+    const where = { workspaceId, server: server.name, kind, name };
     await log.change(by, async (scope) => {
       const { transaction, nowMs, seal } = scope;
-      const [latest] = await transaction.find(McpToolEntity, where, { orderBy: { version: "desc" }, limit: 1 });
-      if (latest === undefined) throw toolNotFound(server, name);
-      if (latest.version !== version || (latest.acceptedAtMs ?? null) !== null) throw toolChanged(server, latest);
-      await transaction.nativeUpdate(McpToolEntity, { ...where, version }, { acceptedBy: by, acceptedAtMs: nowMs });
-      await registerSchema(scope, server, JSON.parse(latest.definition) as JsonObject);
-      seal({ type: "mcp_tool_accepted", mcp_tool: { server: server.name, name, version, digest: latest.digest } });
+      const [latest] = await transaction.find(McpDefinitionEntity, where, { orderBy: { version: "desc" }, limit: 1 });
+      if (latest === undefined) throw definitionNotFound(server, id);
+      if (latest.version !== version || (latest.acceptedAtMs ?? null) !== null) throw notWaiting(server, latest);
+      // A person has seen this version as it is stored: a fuller one that the server lists must wait.
+      const accepted = { acceptedBy: by, acceptedAtMs: nowMs, isWhole: true };
+      await transaction.nativeUpdate(McpDefinitionEntity, { ...where, version }, accepted);
+      if (kind === "tool") await registerSchema(scope, server, JSON.parse(latest.definition) as JsonObject);
+      seal(acceptedChange(server.name, id, latest));
     });
-    return pinnedFrom(server.name, await definitionRows(this.#orm.em.fork(), workspaceId, server.name, [name]));
+    const rows = await definitionRows(this.#orm.em.fork(), { workspaceId, server: server.name, kind, names: [name] });
+    return pinnedFrom(id, rows);
   }
 
   /** Pins definitions that differ from the pinned ones. Another replica may have pinned them meanwhile. */
   async #record(
     log: WorkspaceLog,
     server: McpServer,
-    candidates: readonly Candidate[],
-    by: string,
-  ): Promise<readonly ReviewedTool[]> {
+    kind: McpDefinitionKind,
+    { news, by }: { readonly news: readonly McpCandidate[]; readonly by: string },
+  ): Promise<readonly ReviewedDefinition[]> {
     const { workspaceId, name: of, mode } = server;
-    return log.change(by, async (scope) => {
+    const recorded = await log.change(by, async (scope) => {
       const { transaction, nowMs, seal } = scope;
-      const names = candidates.map(({ name }) => name);
-      const values = [workspaceId, of, JSON.stringify(names)];
-      const { rows } = await readerWithin(transaction).query<McpToolVersionRow>({ text: readNamedMcpToolPins, values });
+      const names = news.map(({ name }) => name);
+      const values = [workspaceId, of, kind, JSON.stringify(names)];
+      const { rows } = await readerWithin(transaction).query<McpVersionRow & {}>({ text: readNamedMcpPins, values });
       const pins = pinsFrom(rows);
-      const inForce = mode === "open";
-      const recorded: ReviewedTool[] = [];
-      for (const candidate of candidates) {
-        const { name, text, digest, definition } = candidate;
-        const known = statusOf(candidate, pins.get(name));
+      const results: ReviewedDefinition[] = [];
+      for (const candidate of news) {
+        const { name, text, digest } = candidate;
+        const before = pins.get(name);
+        const known = statusOf(server, candidate, before);
         if (known !== undefined) {
-          recorded.push(known);
+          results.push(known);
           continue;
         }
-        const version = (pins.get(name)?.latest.version ?? 0) + 1;
-        const accepted = inForce ? { acceptedBy: by, acceptedAtMs: nowMs } : { acceptedBy: null, acceptedAtMs: null };
-        const row = {
-          workspaceId,
-          server: of,
-          name,
-          version,
-          definition: text,
-          digest,
-          firstSeenAtMs: nowMs,
-          ...accepted,
-        };
-        await transaction.insert(McpToolEntity, row);
-        if (inForce) await registerSchema(scope, server, definition, candidate.schemaDigest);
-        seal({ type: "mcp_tool_changed", mcp_tool: { server: of, name, version, digest }, in_force: inForce });
-        recorded.push(reviewedFrom(candidate, version, inForce ? "active" : "quarantined"));
+        const active = before?.active;
+        if (active?.digest === digest) {
+          // Pinned before whole definitions were, and whole nevertheless.
+          const where = { workspaceId, server: of, kind, name, version: active.version };
+          await transaction.nativeUpdate(McpDefinitionEntity, where, { isWhole: true });
+          results.push(reviewedFrom(server, candidate, active.version, "active"));
+          continue;
+        }
+        const version = (before?.latest.version ?? 0) + 1;
+        const completes = active !== undefined && isCompletion(candidate, active);
+        const inForce = mode === "open" || completes;
+        const acceptedBy = completes ? active.acceptedBy : by;
+        const accepted = inForce ? { acceptedBy, acceptedAtMs: nowMs } : { acceptedBy: null, acceptedAtMs: null };
+        const key = { workspaceId, server: of, kind, name, version };
+        const kept = { definition: text, digest, statelessDigest: statelessDigest(candidate) ?? null, isWhole: true };
+        await transaction.insert(McpDefinitionEntity, { ...key, ...kept, firstSeenAtMs: nowMs, ...accepted });
+        if (kind === "tool" && inForce) await registerSchema(scope, server, candidate.definition);
+        seal(changedChange(of, candidate, { version, digest, inForce }));
+        results.push(reviewedFrom(server, candidate, version, inForce ? "active" : "quarantined"));
       }
-      return recorded;
+      return results;
     });
+    // The change of a pin that seals nothing is announced to nobody.
+    this.#cache.delete(keyOf(server, kind));
+    return recorded;
   }
 
-  async #pinsOf(log: WorkspaceLog, server: string): Promise<ReadonlyMap<string, Pins>> {
-    const key = `${log.workspaceId} ${server}`;
+  #cached(log: WorkspaceLog, server: string, kind: McpDefinitionKind): Cached {
+    const { workspaceId } = log;
+    const key = keyOf({ workspaceId, name: server }, kind);
     const known = this.#cache.get(key);
-    if (known !== undefined) return known.pins;
+    if (known !== undefined) return known;
     const forget = () => this.#cache.delete(key);
     const unsubscribe = log.subscribe((events) => {
-      if (events.some((event) => event.kind === "change" && CHANGES.has(event.change.type))) forget();
+      if (events.some((event) => event.kind === "change" && concerns(event.change, server))) forget();
     });
-    const { workspaceId } = log;
     const reader = readerWithin(this.#orm.em.fork());
-    const query = { text: readMcpToolPins, values: [workspaceId, server] };
-    const pins = stored(reader.query<McpToolVersionRow>(query)).then(({ rows }) => pinsFrom(rows));
-    const cached = { pins, unsubscribe };
+    const query = { text: readMcpPins, values: [workspaceId, server, kind] };
+    const pins = stored(reader.query<McpVersionRow & {}>(query)).then(({ rows }) => pinsFrom(rows));
+    const reviews = new LRUCache<string, Reviewed>({
+      max: CACHED_REVIEWS,
+      maxSize: CACHED_IN_REVIEWS,
+      sizeCalculation: ({ size }) => 1 + size,
+    });
+    const cached = { pins, reviews, unsubscribe };
     this.#cache.set(key, cached, { size: 1 });
-    pins.then((known) => {
-      if (this.#cache.peek(key) !== cached) return;
-      this.#cache.set(key, { ...cached }, { size: 1 + known.size, noDisposeOnSet: true });
-    }, forget);
-    return pins;
+    pins.then(() => this.#resize(key, cached), forget);
+    return cached;
+  }
+
+  /** Counts the definitions of a cached server, unless it has been forgotten. */
+  async #resize(key: string, { pins, reviews }: Cached): Promise<void> {
+    const cached = this.#cache.peek(key);
+    if (cached?.pins !== pins) return;
+    const size = 1 + (await pins).size + reviews.calculatedSize;
+    if (this.#cache.peek(key) === cached) this.#cache.set(key, { ...cached }, { size, noDisposeOnSet: true });
   }
 }
 
+const keyOf = ({ workspaceId, name }: Pick<McpServer, "workspaceId" | "name">, kind: McpDefinitionKind): string =>
+  `${workspaceId} ${name} ${kind}`;
+
+/** Tests whether the cached definitions of a server are stale after a change. */
+function concerns(change: ControlChange, server: string): boolean {
+  switch (change.type) {
+    case "mcp_tool_changed":
+    case "mcp_tool_accepted":
+      return change.mcp_tool.server === server;
+    case "mcp_definition_changed":
+    case "mcp_definition_accepted":
+      return change.mcp_definition.server === server;
+    case "mcp_server_updated":
+      return change.mcp_server.name === server;
+    case "mcp_server_deleted":
+      return change.name === server;
+    default:
+      return false;
+  }
+}
+
+/** Builds the entry of a new or changed definition. */
+function changedChange(
+  server: string,
+  { kind, name }: McpDefinitionId,
+  { version, digest, inForce }: { readonly version: number; readonly digest: string; readonly inForce: boolean },
+): ControlChange {
+  if (kind === "tool") {
+    return { type: "mcp_tool_changed", mcp_tool: { server, name, version, digest }, in_force: inForce };
+  }
+  const mcp_definition = { server, kind, name, version, digest };
+  return { type: "mcp_definition_changed", mcp_definition, in_force: inForce };
+}
+
+/** Builds the entry of an accepted definition. */
+function acceptedChange(
+  server: string,
+  { kind, name }: McpDefinitionId,
+  { version, digest }: Pick<McpDefinitionRow, "version" | "digest">,
+): ControlChange {
+  if (kind === "tool") return { type: "mcp_tool_accepted", mcp_tool: { server, name, version, digest } };
+  return { type: "mcp_definition_accepted", mcp_definition: { server, kind, name, version, digest } };
+}
+
 /** Builds the pins from versions in ascending order. */
-function pinsFrom(rows: readonly McpToolVersionRow[]): Map<string, Pins> {
+function pinsFrom(rows: readonly McpVersionRow[]): Map<string, Pins> {
   const pins = new Map<string, Pins>();
-  for (const { name, version, digest, acceptedAtMs } of rows) {
-    const latest = { version, digest, isAccepted: acceptedAtMs !== null };
-    pins.set(name, { latest, active: latest.isAccepted ? latest : pins.get(name)?.active });
+  for (const { name, ...latest } of rows) {
+    pins.set(name, { latest, active: latest.acceptedAtMs !== null ? latest : pins.get(name)?.active });
   }
   return pins;
 }
 
-async function definitionRows(
-  em: Transaction,
-  workspaceId: string,
-  server: string,
-  names: readonly string[],
-): Promise<readonly McpToolDefinitionRow[]> {
-  const query = { text: readMcpToolDefinitions, values: [workspaceId, server, JSON.stringify(names)] };
-  return (await stored(readerWithin(em).query<McpToolDefinitionRow & {}>(query))).rows;
+interface DefinitionsWanted {
+  readonly workspaceId: string;
+  readonly server: string;
+  readonly kind: McpDefinitionKind;
+  readonly names: readonly string[];
 }
 
-/** Returns the status of a listed tool that is pinned as it is; undefined for one that is new or changed. */
-function statusOf(candidate: Candidate, pins: Pins | undefined): ReviewedTool | undefined {
+async function definitionRows(
+  em: Transaction,
+  { workspaceId, server, kind, names }: DefinitionsWanted,
+): Promise<readonly McpDefinitionVersionRow[]> {
+  const query = { text: readMcpDefinitions, values: [workspaceId, server, kind, JSON.stringify(names)] };
+  return (await stored(readerWithin(em).query<McpDefinitionVersionRow & {}>(query))).rows;
+}
+
+/** Returns the status of a listed definition that is pinned as it is; undefined for one that is new or changed. */
+function statusOf(server: McpServer, candidate: McpCandidate, pins: Pins | undefined): ReviewedDefinition | undefined {
   if (pins === undefined) return undefined;
   const { active, latest } = pins;
-  if (active?.digest === candidate.digest) return reviewedFrom(candidate, active.version, "active");
-  if (latest.digest === candidate.digest && !latest.isAccepted) {
-    return reviewedFrom(candidate, latest.version, "quarantined");
+  const { digest } = candidate;
+  if (active !== undefined && isAsPinned(active, digest)) {
+    return active.isWhole ? reviewedFrom(server, candidate, active.version, "active") : undefined;
+  }
+  if (isAsPinned(latest, digest) && latest.acceptedAtMs === null) {
+    return reviewedFrom(server, candidate, latest.version, "quarantined");
   }
   return undefined;
 }
 
+const isAsPinned = (pin: Pin, digest: string): boolean => pin.digest === digest || pin.statelessDigest === digest;
+
+/**
+ * Tests whether a tool differs from an accepted version only by members that were not pinned when it was accepted: the first
+ * listing after the upgrade completes the version.
+ */
+const isCompletion = (candidate: McpCandidate, active: Pin): boolean =>
+  candidate.kind === "tool" && !active.isWhole && active.digest === partialDigest(candidate);
+
 function reviewedFrom(
-  { name, registeredName, digest, definition }: Candidate,
+  server: McpServer,
+  { kind, name, digest, definition }: McpCandidate,
   version: number,
   status: "active" | "quarantined",
-): ReviewedTool {
-  return { name, registeredName, digest, version, status, repeated: repeatedParametersOf(schemaOf(definition)) };
+): ReviewedDefinition {
+  const reviewed = { name, digest, version, status };
+  if (kind !== "tool") return reviewed;
+  const tool: ReviewedTool = {
+    ...reviewed,
+    registeredName: `${server.name}.${name}`,
+    repeated: repeatedParametersOf(schemaOf(definition)),
+  };
+  return tool;
 }
 
-const unusable = (server: McpServer, name: string, reason: string): ReviewedTool => ({
-  name,
-  registeredName: `${server.name}.${name}`,
-  digest: "",
-  version: 0,
-  status: "unusable",
-  reason,
-  repeated: [],
-});
-
-/** Reads a listed tool, or the reason why it cannot be registered. */
-function candidateFrom(
-  server: McpServer,
-  tool: McpTool,
-): Candidate | { readonly name: string; readonly registeredName: string; readonly fault: string } {
-  const name = typeof tool.name === "string" ? tool.name : "";
+function unusable(server: McpServer, name: string, reason: string): ReviewedTool {
   const registeredName = `${server.name}.${name}`;
-  const fault = reservedNameFault(name) ?? nameFault(name, registeredName) ?? shapeFault(tool);
-  if (fault !== undefined) return { name, registeredName, fault };
-  const definition: JsonObject = {};
-  for (const member of PINNED) {
-    const value = ownValue(tool, member);
-    if (value !== undefined) definition[member] = value;
-  }
-  const text = canonicalJson(definition);
-  if (Buffer.byteLength(text) > MAX_DEFINITION_BYTES) {
-    return { name, registeredName, fault: `its definition has more than ${MAX_DEFINITION_BYTES} bytes` };
-  }
-  const schema = schemaOf(definition);
-  const candidate = { name, registeredName, definition, text, digest: digestOf(definition) };
-  return { ...candidate, schemaDigest: digestOf(schema) };
-}
-
-function nameFault(name: string, registeredName: string): string | undefined {
-  if (name !== name.trim()) return "its name begins or ends with white space";
-  const fault = toolNameFault(registeredName);
-  return fault === undefined ? undefined : `its name ${fault}`;
-}
-
-function shapeFault(tool: McpTool): string | undefined {
-  if (isDeeper(tool, MAX_DEPTH)) return `its definition nests more than ${MAX_DEPTH} levels deep`;
-  if (!isStorableJson(tool)) return "its definition holds U+0000 or half of a surrogate pair";
-  const { title, description, inputSchema, outputSchema, annotations } = tool;
-  for (const [member, value] of Object.entries({ title, description })) {
-    if (value !== undefined && typeof value !== "string") return `its \`${member}\` is not a string`;
-  }
-  for (const [member, value] of Object.entries({ outputSchema, annotations })) {
-    if (value !== undefined && !isJsonObject(value)) return `its \`${member}\` is not an object`;
-  }
-  if (!isJsonObject(inputSchema)) return "its `inputSchema` is not an object";
-  return schemaFault(inputSchema);
-}
-
-function isDeeper(value: JsonValue | undefined, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels === 0) return true;
-  return Object.values(value).some((each) => isDeeper(each, levels - 1));
+  return { name, registeredName, digest: "", version: 0, status: "unusable", reason, repeated: [] };
 }
 
 const schemaOf = (definition: JsonObject): JsonObject => (ownValue(definition, "inputSchema") ?? {}) as JsonObject;
 
-/** Registers the schema of a definition that comes into force, as the tool's next version if it differs. */
-async function registerSchema(
-  scope: ChangeScope,
-  server: McpServer,
-  definition: JsonObject,
-  digest: string = digestOf(schemaOf(definition)),
-): Promise<void> {
+/** Registers the schema of a tool that comes into force, as the tool's next version if it differs. */
+async function registerSchema(scope: ChangeScope, server: McpServer, definition: JsonObject): Promise<void> {
   const description = ownValue(definition, "description");
   const isFit = typeof description === "string" && isToolDescription(description);
   const draft: ToolDraft = {
@@ -404,21 +475,26 @@ async function registerSchema(
     inputSchema: schemaOf(definition),
     source: ToolSource.GATEWAY,
   };
-  await putToolVersion(scope, draft, digest);
+  await putToolVersion(scope, draft, digestOf(schemaOf(definition)));
 }
 
-/** Builds a tool from the versions that decide about it, in ascending order. */
-function pinnedFrom(server: string, rows: readonly McpToolDefinitionRow[]): PinnedTool {
+/** Reads a position in the list of definitions of every kind. */
+function idFrom(position: string): McpDefinitionId {
+  const at = position.indexOf(" ");
+  return { kind: position.slice(0, at) as McpDefinitionKind, name: position.slice(at + 1) };
+}
+
+/** Builds a definition from the versions that decide about it, in ascending order. */
+function pinnedFrom({ kind, name }: McpDefinitionId, rows: readonly McpDefinitionVersionRow[]): PinnedDefinition {
   const latest = rows.length - 1;
   const active = rows.findLastIndex(isAccepted);
-  const name = rows[0]?.name ?? "";
   const pending = latest === active ? undefined : versionAt(rows, latest);
-  return { name, registeredName: `${server}.${name}`, active: versionAt(rows, active), pending };
+  return { kind, name, active: versionAt(rows, active), pending };
 }
 
-const isAccepted = ({ acceptedAtMs }: McpToolDefinitionRow): boolean => acceptedAtMs !== null;
+const isAccepted = ({ acceptedAtMs }: McpVersionRow): boolean => acceptedAtMs !== null;
 
-function versionAt(rows: readonly McpToolDefinitionRow[], index: number): McpToolVersion | undefined {
+function versionAt(rows: readonly McpDefinitionVersionRow[], index: number): McpDefinitionVersion | undefined {
   const row = rows[index];
   if (row === undefined) return undefined;
   // Compared with the version in force: a change must not hide behind another that nobody accepted.
@@ -430,14 +506,32 @@ function versionAt(rows: readonly McpToolDefinitionRow[], index: number): McpToo
   return { version, definition, digest, firstSeenAtMs, acceptedBy, acceptedAtMs, changes };
 }
 
-function toolNotFound(server: McpServer, name: string): ControlPlaneError {
-  return notFound(ErrorReason.MCP_TOOL_NOT_FOUND, "pinned tool", { tool: printable(name, 256), server: server.name });
+const SHOWN_NAME = 256;
+const WORDS = {
+  tool: "tool",
+  prompt: "prompt",
+  resource: "resource",
+  resource_template: "resource template",
+  instructions: "instructions",
+} as const;
+
+function definitionNotFound(server: McpServer, { kind, name }: McpDefinitionId): ControlPlaneError {
+  const shown = printable(name, SHOWN_NAME);
+  if (kind === "tool") {
+    return notFound(ErrorReason.MCP_TOOL_NOT_FOUND, "pinned tool", { tool: shown, server: server.name });
+  }
+  const what = `pinned ${WORDS[kind]}`;
+  return notFound(ErrorReason.MCP_DEFINITION_NOT_FOUND, what, { name: shown, kind, server: server.name });
 }
 
-function toolChanged({ name: server }: McpServer, { name, version, acceptedAtMs }: McpToolRow): ControlPlaneError {
+function notWaiting({ name: server }: McpServer, latest: McpDefinitionRow): ControlPlaneError {
+  const { kind, name, version, acceptedAtMs } = latest as McpDefinitionRow & McpDefinitionId;
+  const shown = printable(name, SHOWN_NAME);
   const isWaiting = (acceptedAtMs ?? null) === null;
-  const waits = `waits to be accepted for tool \`${printable(name, 256)}\``;
+  const which = kind === "instructions" ? "instructions" : `${WORDS[kind]} \`${shown}\``;
+  const waits = `waits to be accepted for ${which}`;
   const message = isWaiting ? `version ${version} ${waits}; review it first` : `no version ${waits}`;
-  const metadata = { server, tool: printable(name, 256), version: String(version) };
-  return new ControlPlaneError(ErrorReason.MCP_TOOL_CHANGED, message, metadata);
+  const reason = kind === "tool" ? ErrorReason.MCP_TOOL_CHANGED : ErrorReason.MCP_DEFINITION_CHANGED;
+  const named = kind === "tool" ? { tool: shown } : { name: shown, kind };
+  return new ControlPlaneError(reason, message, { server, ...named, version: String(version) });
 }

@@ -6,7 +6,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import type { ControlChange, SealedMcpServer } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
-import { McpServerEntity, type McpServerRow, McpToolEntity } from "../store/entities.ts";
+import { McpDefinitionEntity, McpServerEntity, type McpServerRow } from "../store/entities.ts";
 import { checkedText } from "./checked-text.ts";
 import { driftFrom, driftSecondsOf, driftText } from "./mcp-drift.ts";
 import { checkedPassMeta, checkedPassMethods, checkedScrub, type McpPassing } from "./mcp-passing.ts";
@@ -256,7 +256,7 @@ export class McpServers {
       const { transaction, seal } = scope;
       const row = await getRow(scope, name);
       await transaction.nativeDelete(McpServerEntity, { workspaceId, name: row.name });
-      await transaction.nativeDelete(McpToolEntity, { workspaceId, server: row.name });
+      await transaction.nativeDelete(McpDefinitionEntity, { workspaceId, server: row.name });
       seal({ type: "mcp_server_deleted", name: row.name });
       return this.#serverFrom(row);
     });
@@ -330,9 +330,9 @@ export class McpServers {
 /** Takes every definition of a server out of force, and returns the number of those that were in force. */
 async function quarantineDefinitions({ transaction, state }: ChangeScope, server: string): Promise<number> {
   const where = { workspaceId: state.workspaceId, server, acceptedAtMs: { $ne: null } };
-  const accepted = await transaction.find(McpToolEntity, where, { fields: ["name"] });
-  await transaction.nativeUpdate(McpToolEntity, where, { acceptedBy: null, acceptedAtMs: null });
-  return new Set(accepted.map(({ name }) => name)).size;
+  const accepted = await transaction.find(McpDefinitionEntity, where, { fields: ["kind", "name"] });
+  await transaction.nativeUpdate(McpDefinitionEntity, where, { acceptedBy: null, acceptedAtMs: null });
+  return new Set(accepted.map(({ kind, name }) => `${kind} ${name}`)).size;
 }
 
 async function getRow({ transaction, state }: ChangeScope, name: string): Promise<McpServerRow> {

@@ -184,6 +184,18 @@ export type SealedMcpTool = {
   readonly digest: string;
 };
 
+/** One version of another definition of an MCP server as sealed. */
+export type SealedMcpDefinition = {
+  readonly server: string;
+  /** `prompt`, `resource`, `resource_template` or `instructions`. */
+  readonly kind: string;
+  /** Name of a prompt, URI of a resource, URI template; empty for instructions. */
+  readonly name: string;
+  readonly version: number;
+  /** SHA-256 over the RFC 8785 form of the definition, lower-case hexadecimal. */
+  readonly digest: string;
+};
+
 /** Causes of a rejection without a person: the escalation expired, or its last ask was withdrawn. */
 export type EscalationCause = "expiry" | "withdrawal";
 
@@ -343,6 +355,14 @@ export type ControlChange =
       readonly decision_id: string;
       readonly result: "kept" | "too_large" | "unknown";
     }
+  | {
+      /** New or changed prompt, resource or template of an MCP server, or its instructions. */
+      readonly type: "mcp_definition_changed";
+      readonly mcp_definition: SealedMcpDefinition;
+      /** False if the definition waits for a person to accept it. */
+      readonly in_force: boolean;
+    }
+  | { readonly type: "mcp_definition_accepted"; readonly mcp_definition: SealedMcpDefinition }
   | { readonly type: "personal_value_deleted"; readonly value_id: string; readonly kind: string }
   | {
       readonly type: "redaction_settings_changed";

@@ -239,6 +239,8 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   mcp_tool_changed: nothing,
   mcp_tool_accepted: nothing,
   mcp_result_given: nothing,
+  mcp_definition_changed: nothing,
+  mcp_definition_accepted: nothing,
 };
 
 /** Folds a change into the state. */

@@ -97,17 +97,23 @@ export const McpServerEntity = defineEntity({
   },
 });
 
-/** One version of the definition of an MCP server's tool. It is in force once it is accepted. */
-export const McpToolEntity = defineEntity({
-  name: "McpTool",
-  tableName: "mcp_tool",
+/**
+ * One version of a definition of an MCP server: of a tool, a prompt, a resource, a template, or its instructions. It is in force
+ * once it is accepted. `name` identifies it within its kind: a name, a URI, a URI template, or an empty text.
+ */
+export const McpDefinitionEntity = defineEntity({
+  name: "McpDefinition",
+  tableName: "mcp_definition",
   properties: {
     workspaceId: p.text().primary(),
     server: p.text().primary(),
+    kind: p.text().primary(),
     name: p.text().primary(),
     version: p.integer().primary(),
     definition: p.text(),
     digest: p.text(),
+    statelessDigest: p.text().nullable(),
+    isWhole: p.boolean(),
     firstSeenAtMs: p.bigint("number"),
     acceptedBy: p.text().nullable(),
     acceptedAtMs: p.bigint("number").nullable(),
@@ -390,7 +396,7 @@ export const ENTITIES = [
   ApiKeyEntity,
   SignInEntity,
   McpServerEntity,
-  McpToolEntity,
+  McpDefinitionEntity,
   AgentEntity,
   DepartmentEntity,
   DepartmentMemberEntity,
@@ -414,7 +420,7 @@ export type WorkspaceRow = InferEntity<typeof WorkspaceEntity>;
 export type ApiKeyRow = InferEntity<typeof ApiKeyEntity>;
 export type SignInRow = InferEntity<typeof SignInEntity>;
 export type McpServerRow = InferEntity<typeof McpServerEntity>;
-export type McpToolRow = InferEntity<typeof McpToolEntity>;
+export type McpDefinitionRow = InferEntity<typeof McpDefinitionEntity>;
 export type MandateVersionRow = InferEntity<typeof MandateVersionEntity>;
 export type EscalationRow = InferEntity<typeof EscalationEntity>;
 export type AuthorityRow = InferEntity<typeof AuthorityEntity>;

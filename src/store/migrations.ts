@@ -415,6 +415,24 @@ const MCP_TASKS = [
   "create index mcp_task_agent on mcp_task (workspace_id, server, agent_id, created_at_ms)",
 ];
 
+/**
+ * Definitions of every kind in one table. `is_whole` is false for versions from before whole definitions were pinned: icons,
+ * `_meta` and `execution` of a tool were not among them. `stateless_digest` is that of a tool without `execution`. The view lets
+ * processes of the version before go on during an upgrade.
+ */
+const MCP_DEFINITIONS = [
+  "alter table mcp_tool rename to mcp_definition",
+  `alter table mcp_definition
+    add column kind text collate "C" not null default 'tool',
+    add column stateless_digest text,
+    add column is_whole boolean not null default false`,
+  "alter table mcp_definition drop constraint mcp_tool_pkey",
+  "alter table mcp_definition add constraint mcp_definition_pkey primary key (workspace_id, server, kind, name, version)",
+  `create view mcp_tool as
+    select workspace_id, server, name, version, definition, digest, first_seen_at_ms, accepted_by, accepted_at_ms
+    from mcp_definition where kind = 'tool'`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -427,4 +445,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0007-mcp-server-limits", statements: MCP_SERVER_LIMITS },
   { name: "0008-approved-calls", statements: APPROVED_CALLS },
   { name: "0009-mcp-tasks", statements: MCP_TASKS },
+  { name: "0010-mcp-definitions", statements: MCP_DEFINITIONS },
 ];

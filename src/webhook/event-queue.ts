@@ -13,7 +13,8 @@ export type EventName =
   | "escalation.created"
   | "escalation.resolved"
   | "decision.blocked"
-  | "tool.changed";
+  | "tool.changed"
+  | "definition.changed";
 
 /** Data of an event. It never contains free text that people or agents wrote about an action. */
 export type EventData = JsonObject;
@@ -62,6 +63,7 @@ const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
   ["tool_registered", "tool.changed"],
   ["tool_described", "tool.changed"],
   ["mcp_tool_changed", "tool.changed"],
+  ["mcp_definition_changed", "definition.changed"],
 ]);
 
 /** Creates the span of consecutive entries. `entries` MUST NOT be empty. */
@@ -119,6 +121,10 @@ function dataFromChange(change: ChangeBody): EventData {
     case "mcp_tool_changed": {
       const { server, name, version, digest } = change.mcp_tool;
       return { name: `${server}.${name}`, definition_version: version, digest, in_force: change.in_force };
+    }
+    case "mcp_definition_changed": {
+      const { server, kind, name, version, digest } = change.mcp_definition;
+      return { server, kind, name, definition_version: version, digest, in_force: change.in_force };
     }
     default:
       return {};

@@ -27,7 +27,8 @@ describe("the MCP gateway", () => {
   before(async () => {
     gateway = await startGateway();
     upstream = await startToolsServer([tool("read"), PAY, tool("drop")]);
-    await gateway.add("bank", { url: upstream.url }, { headers: [{ name: "Authorization", value: "Bearer sesame" }] });
+    const headers = [{ name: "Authorization", value: "Bearer sesame" }];
+    await gateway.add("bank", { url: upstream.url }, { headers, drift: "each_call" });
   });
   after(async () => {
     await gateway?.stop();

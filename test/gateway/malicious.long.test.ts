@@ -24,7 +24,7 @@ describe("a malicious MCP server", () => {
     upstream = await startMaliciousServer();
     const env = { ACP_MCP_MAX_RESULT_BYTES: String(MAX_RESULT), ACP_MCP_ANSWER_MS: "6000" };
     gateway = await startGateway({ env });
-    await gateway.add("evil", { url: upstream.url });
+    await gateway.add("evil", { url: upstream.url }, { drift: "each_call" });
     await gateway.add("strict", { url: upstream.url }, { mode: "quarantine" });
   });
   after(async () => {

@@ -9,6 +9,8 @@ export type ListedTool = Readonly<Record<string, unknown>> & { readonly name: st
 export interface ToolsServer extends WebServer {
   /** What `tools/list` answers. */
   tools: ListedTool[];
+  /** Further members of the answer. */
+  listed: object;
   /** Number of times that its tools were listed. */
   lists: number;
   /** The calls that arrived, in their order. */
@@ -34,7 +36,7 @@ export async function startToolsServer(
     const server = new Server({ name: "tools", version: "1" }, { capabilities: { tools: {} } });
     server.setRequestHandler("tools/list", () => {
       served.lists += 1;
-      return { tools: served.tools as never };
+      return { tools: served.tools as never, ...served.listed };
     });
     server.setRequestHandler("tools/call", async ({ params }, { mcpReq }) => {
       served.calls.push({ name: params.name, arguments: params.arguments });
@@ -50,6 +52,7 @@ export async function startToolsServer(
   const served: ToolsServer = {
     ...web,
     tools: [...tools],
+    listed: {},
     lists: 0,
     calls: [],
     headers: [],

@@ -759,6 +759,24 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_IDENTITY_UNAVAILABLE = 128;
    */
   IDENTITY_UNAVAILABLE = 128,
+
+  /**
+   * The MCP server has no such prompt, resource or template, or no instructions.
+   * Example: "no pinned prompt `summarise`".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_MCP_DEFINITION_NOT_FOUND = 129;
+   */
+  MCP_DEFINITION_NOT_FOUND = 129,
+
+  /**
+   * The waiting version is not the one that was reviewed, or no version waits.
+   * Example: "version 2 waits to be accepted for prompt `summarise`; review it first".
+   * FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_MCP_DEFINITION_CHANGED = 130;
+   */
+  MCP_DEFINITION_CHANGED = 130,
 }
 
 /**

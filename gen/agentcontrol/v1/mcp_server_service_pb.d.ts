@@ -61,7 +61,7 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
   headerNames: string[];
 
   /**
-   * Treatment of new and changed tools.
+   * Treatment of new and changed definitions.
    *
    * @generated from field: agentcontrol.v1.McpServerMode mode = 7;
    */
@@ -206,7 +206,7 @@ export declare type NamedSecret = Message<"agentcontrol.v1.NamedSecret"> & {
 export declare const NamedSecretSchema: GenMessage<NamedSecret>;
 
 /**
- * One version of a tool's whole definition, as its server listed it.
+ * One version of a whole definition, as its server listed it.
  *
  * @generated from message agentcontrol.v1.McpToolVersion
  */
@@ -219,7 +219,8 @@ export declare type McpToolVersion = Message<"agentcontrol.v1.McpToolVersion"> &
   version: number;
 
   /**
-   * Name, title, description, schemas and annotations.
+   * Every member, such as name, description, schemas, annotations, icons, `execution` and `_meta`; of a resource without the
+   * size and time of its content.
    *
    * @generated from field: google.protobuf.Struct definition = 2;
    */
@@ -316,13 +317,61 @@ export declare type McpTool = Message<"agentcontrol.v1.McpTool"> & {
 export declare const McpToolSchema: GenMessage<McpTool>;
 
 /**
- * A tool that is hidden and refused because it cannot be registered.
+ * A definition of an MCP server.
+ *
+ * @generated from message agentcontrol.v1.McpDefinition
+ */
+export declare type McpDefinition = Message<"agentcontrol.v1.McpDefinition"> & {
+  /**
+   * Its kind.
+   *
+   * @generated from field: agentcontrol.v1.McpDefinitionKind kind = 1;
+   */
+  kind: McpDefinitionKind;
+
+  /**
+   * Name of a tool or prompt, URI of a resource, URI template; empty for instructions.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+
+  /**
+   * Status.
+   *
+   * @generated from field: agentcontrol.v1.McpToolStatus status = 3;
+   */
+  status: McpToolStatus;
+
+  /**
+   * The version in force; unset before the first is accepted.
+   *
+   * @generated from field: agentcontrol.v1.McpToolVersion active = 4;
+   */
+  active?: McpToolVersion | undefined;
+
+  /**
+   * The version that waits to be accepted; unset when none does.
+   *
+   * @generated from field: agentcontrol.v1.McpToolVersion pending = 5;
+   */
+  pending?: McpToolVersion | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.McpDefinition.
+ * Use `create(McpDefinitionSchema)` to create a new message.
+ */
+export declare const McpDefinitionSchema: GenMessage<McpDefinition>;
+
+/**
+ * A definition that is hidden and refused because it cannot be registered.
  *
  * @generated from message agentcontrol.v1.UnusableMcpTool
  */
 export declare type UnusableMcpTool = Message<"agentcontrol.v1.UnusableMcpTool"> & {
   /**
-   * Name as its server lists it, at most 256 characters, with unprintable characters escaped.
+   * Name or URI as its server lists it, at most 256 characters, with unprintable characters escaped.
    *
    * @generated from field: string name = 1;
    */
@@ -334,6 +383,13 @@ export declare type UnusableMcpTool = Message<"agentcontrol.v1.UnusableMcpTool">
    * @generated from field: string reason = 2;
    */
   reason: string;
+
+  /**
+   * Its kind.
+   *
+   * @generated from field: agentcontrol.v1.McpDefinitionKind kind = 3;
+   */
+  kind: McpDefinitionKind;
 };
 
 /**
@@ -341,6 +397,40 @@ export declare type UnusableMcpTool = Message<"agentcontrol.v1.UnusableMcpTool">
  * Use `create(UnusableMcpToolSchema)` to create a new message.
  */
 export declare const UnusableMcpToolSchema: GenMessage<UnusableMcpTool>;
+
+/**
+ * Numbers of definitions of one kind.
+ *
+ * @generated from message agentcontrol.v1.McpDefinitionCounts
+ */
+export declare type McpDefinitionCounts = Message<"agentcontrol.v1.McpDefinitionCounts"> & {
+  /**
+   * The kind.
+   *
+   * @generated from field: agentcontrol.v1.McpDefinitionKind kind = 1;
+   */
+  kind: McpDefinitionKind;
+
+  /**
+   * Definitions that may be used.
+   *
+   * @generated from field: int32 active = 2;
+   */
+  active: number;
+
+  /**
+   * Definitions that wait to be accepted.
+   *
+   * @generated from field: int32 quarantined = 3;
+   */
+  quarantined: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.McpDefinitionCounts.
+ * Use `create(McpDefinitionCountsSchema)` to create a new message.
+ */
+export declare const McpDefinitionCountsSchema: GenMessage<McpDefinitionCounts>;
 
 /**
  * Request of CreateMcpServer.
@@ -754,11 +844,18 @@ export declare type RefreshMcpServerResponse = Message<"agentcontrol.v1.RefreshM
   quarantined: number;
 
   /**
-   * Its tools that cannot be registered, at most 100.
+   * Its definitions that cannot be registered, at most 100.
    *
    * @generated from field: repeated agentcontrol.v1.UnusableMcpTool unusable = 3;
    */
   unusable: UnusableMcpTool[];
+
+  /**
+   * Numbers of its definitions of every kind that it lists.
+   *
+   * @generated from field: repeated agentcontrol.v1.McpDefinitionCounts definitions = 4;
+   */
+  definitions: McpDefinitionCounts[];
 };
 
 /**
@@ -883,7 +980,136 @@ export declare type AcceptMcpToolResponse = Message<"agentcontrol.v1.AcceptMcpTo
 export declare const AcceptMcpToolResponseSchema: GenMessage<AcceptMcpToolResponse>;
 
 /**
- * Treatment of new and changed tools.
+ * Request of ListMcpDefinitions.
+ *
+ * @generated from message agentcontrol.v1.ListMcpDefinitionsRequest
+ */
+export declare type ListMcpDefinitionsRequest = Message<"agentcontrol.v1.ListMcpDefinitionsRequest"> & {
+  /**
+   * Name of the server.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Kind to list; unspecified lists every kind.
+   *
+   * @generated from field: agentcontrol.v1.McpDefinitionKind kind = 2;
+   */
+  kind: McpDefinitionKind;
+
+  /**
+   * Definitions per page, 1 to 500; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 3;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the previous page; empty for the first.
+   *
+   * @generated from field: string page_token = 4;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ListMcpDefinitionsRequest.
+ * Use `create(ListMcpDefinitionsRequestSchema)` to create a new message.
+ */
+export declare const ListMcpDefinitionsRequestSchema: GenMessage<ListMcpDefinitionsRequest>;
+
+/**
+ * Response of ListMcpDefinitions.
+ *
+ * @generated from message agentcontrol.v1.ListMcpDefinitionsResponse
+ */
+export declare type ListMcpDefinitionsResponse = Message<"agentcontrol.v1.ListMcpDefinitionsResponse"> & {
+  /**
+   * The page.
+   *
+   * @generated from field: repeated agentcontrol.v1.McpDefinition definitions = 1;
+   */
+  definitions: McpDefinition[];
+
+  /**
+   * Continues the list; unset on the last page.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ListMcpDefinitionsResponse.
+ * Use `create(ListMcpDefinitionsResponseSchema)` to create a new message.
+ */
+export declare const ListMcpDefinitionsResponseSchema: GenMessage<ListMcpDefinitionsResponse>;
+
+/**
+ * Request of AcceptMcpDefinition.
+ *
+ * @generated from message agentcontrol.v1.AcceptMcpDefinitionRequest
+ */
+export declare type AcceptMcpDefinitionRequest = Message<"agentcontrol.v1.AcceptMcpDefinitionRequest"> & {
+  /**
+   * Name of the server.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Kind of the definition.
+   *
+   * @generated from field: agentcontrol.v1.McpDefinitionKind kind = 2;
+   */
+  kind: McpDefinitionKind;
+
+  /**
+   * Name of the tool or prompt, URI, or URI template, as the server knows it; empty for instructions.
+   *
+   * @generated from field: string id = 3;
+   */
+  id: string;
+
+  /**
+   * The version that was reviewed.
+   *
+   * @generated from field: int32 version = 4;
+   */
+  version: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.AcceptMcpDefinitionRequest.
+ * Use `create(AcceptMcpDefinitionRequestSchema)` to create a new message.
+ */
+export declare const AcceptMcpDefinitionRequestSchema: GenMessage<AcceptMcpDefinitionRequest>;
+
+/**
+ * Response of AcceptMcpDefinition.
+ *
+ * @generated from message agentcontrol.v1.AcceptMcpDefinitionResponse
+ */
+export declare type AcceptMcpDefinitionResponse = Message<"agentcontrol.v1.AcceptMcpDefinitionResponse"> & {
+  /**
+   * The definition.
+   *
+   * @generated from field: agentcontrol.v1.McpDefinition definition = 1;
+   */
+  definition?: McpDefinition | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.AcceptMcpDefinitionResponse.
+ * Use `create(AcceptMcpDefinitionResponseSchema)` to create a new message.
+ */
+export declare const AcceptMcpDefinitionResponseSchema: GenMessage<AcceptMcpDefinitionResponse>;
+
+/**
+ * Treatment of new and changed definitions.
  *
  * @generated from enum agentcontrol.v1.McpServerMode
  */
@@ -903,7 +1129,7 @@ export enum McpServerMode {
   OPEN = 1,
 
   /**
-   * It is hidden, and calls of it are refused, until a person accepts it.
+   * It is hidden, and requests that use it are refused, until a person accepts it.
    *
    * @generated from enum value: MCP_SERVER_MODE_QUARANTINE = 2;
    */
@@ -948,6 +1174,60 @@ export enum McpToolStatus {
  * Describes the enum agentcontrol.v1.McpToolStatus.
  */
 export declare const McpToolStatusSchema: GenEnum<McpToolStatus>;
+
+/**
+ * Kind of a definition that a server gives to models.
+ *
+ * @generated from enum agentcontrol.v1.McpDefinitionKind
+ */
+export enum McpDefinitionKind {
+  /**
+   * Never returned; in a request it stands for every kind.
+   *
+   * @generated from enum value: MCP_DEFINITION_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A tool.
+   *
+   * @generated from enum value: MCP_DEFINITION_KIND_TOOL = 1;
+   */
+  TOOL = 1,
+
+  /**
+   * A prompt.
+   *
+   * @generated from enum value: MCP_DEFINITION_KIND_PROMPT = 2;
+   */
+  PROMPT = 2,
+
+  /**
+   * A resource.
+   *
+   * @generated from enum value: MCP_DEFINITION_KIND_RESOURCE = 3;
+   */
+  RESOURCE = 3,
+
+  /**
+   * A template of the URIs of resources.
+   *
+   * @generated from enum value: MCP_DEFINITION_KIND_RESOURCE_TEMPLATE = 4;
+   */
+  RESOURCE_TEMPLATE = 4,
+
+  /**
+   * The server's instructions.
+   *
+   * @generated from enum value: MCP_DEFINITION_KIND_INSTRUCTIONS = 5;
+   */
+  INSTRUCTIONS = 5,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.McpDefinitionKind.
+ */
+export declare const McpDefinitionKindSchema: GenEnum<McpDefinitionKind>;
 
 /**
  * Kind of a protection against a command.
@@ -997,7 +1277,8 @@ export enum McpProtectionKind {
 export declare const McpProtectionKindSchema: GenEnum<McpProtectionKind>;
 
 /**
- * The MCP servers behind the gateway, and the definitions of their tools as they are pinned. Clients reach a server at
+ * The MCP servers behind the gateway, and their definitions as they are pinned: tools, prompts, resources, resource templates
+ * and instructions. Clients reach a server at
  * `/mcp/{name}`.
  *
  * @generated from service agentcontrol.v1.McpServerService
@@ -1059,7 +1340,7 @@ export declare const McpServerService: GenService<{
     output: typeof DeleteMcpServerResponseSchema;
   },
   /**
-   * Connects to a server, lists its tools and pins new and changed definitions. MCP_UPSTREAM_UNAVAILABLE when it cannot be
+   * Connects to a server, lists its definitions and pins new and changed ones. MCP_UPSTREAM_UNAVAILABLE when it cannot be
    * reached. MCP_SERVER_NOT_FOUND when the workspace has no such server.
    *
    * @generated from rpc agentcontrol.v1.McpServerService.RefreshMcpServer
@@ -1090,6 +1371,29 @@ export declare const McpServerService: GenService<{
     methodKind: "unary";
     input: typeof AcceptMcpToolRequestSchema;
     output: typeof AcceptMcpToolResponseSchema;
+  },
+  /**
+   * Lists a server's definitions by kind and name, each with its version in force and the one that waits to be accepted.
+   * MCP_SERVER_NOT_FOUND when the workspace has no such server.
+   *
+   * @generated from rpc agentcontrol.v1.McpServerService.ListMcpDefinitions
+   */
+  listMcpDefinitions: {
+    methodKind: "unary";
+    input: typeof ListMcpDefinitionsRequestSchema;
+    output: typeof ListMcpDefinitionsResponseSchema;
+  },
+  /**
+   * Accepts the waiting version of a definition: it is in force from now on. MCP_DEFINITION_NOT_FOUND; MCP_DEFINITION_CHANGED
+   * when no version waits, or another than `version`; for a tool MCP_TOOL_NOT_FOUND and MCP_TOOL_CHANGED.
+   * MCP_SERVER_NOT_FOUND when the workspace has no such server.
+   *
+   * @generated from rpc agentcontrol.v1.McpServerService.AcceptMcpDefinition
+   */
+  acceptMcpDefinition: {
+    methodKind: "unary";
+    input: typeof AcceptMcpDefinitionRequestSchema;
+    output: typeof AcceptMcpDefinitionResponseSchema;
   },
 }>;
 

@@ -32,7 +32,8 @@ export declare type Webhook = Message<"agentcontrol.v1.Webhook"> & {
   url: string;
 
   /**
-   * `agent.revoked`, `escalation.created`, `escalation.resolved`, `decision.blocked`, `tool.changed`.
+   * `agent.revoked`, `escalation.created`, `escalation.resolved`, `decision.blocked`, `tool.changed`,
+   * `definition.changed`.
    *
    * @generated from field: repeated string events = 3;
    */

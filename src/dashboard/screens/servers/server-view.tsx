@@ -16,14 +16,14 @@ import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { useChange } from "../../kit/use-change.ts";
 import { useMayChange } from "../../session.ts";
+import { ServerDefinitions } from "./server-definitions.tsx";
 import { ModeBadge, targetOf } from "./server-parts.tsx";
 import { EditServer } from "./server-settings.tsx";
-import { ServerTools } from "./server-tools.tsx";
 
-const { deleteMcpServer, getMcpServer, listMcpServers, listMcpTools, refreshMcpServer, updateMcpServer } =
+const { deleteMcpServer, getMcpServer, listMcpDefinitions, listMcpServers, refreshMcpServer, updateMcpServer } =
   McpServerService.method;
 
-/** One MCP server with its tools. */
+/** One MCP server with its definitions. */
 export function ServerView({ name }: { readonly name: string }) {
   const { data, error, isError, refetch } = useQuery(getMcpServer, { name });
   const server = data?.server;
@@ -37,7 +37,7 @@ export function ServerView({ name }: { readonly name: string }) {
       {server === undefined ? null : (
         <>
           <ServerCard server={server} />
-          <ServerTools server={server.name} />
+          <ServerDefinitions server={server.name} />
         </>
       )}
     </ScreenFrame>
@@ -106,7 +106,7 @@ function Actions({ server, onFound }: ActionsProps) {
   const { name, mode } = server;
   const [, navigate] = useLocation();
   const read = useChange((call) => call(refreshMcpServer, { name }), {
-    refreshes: [listMcpTools],
+    refreshes: [listMcpDefinitions],
     onDone: onFound,
     announcesFault: true,
   });
@@ -119,10 +119,10 @@ function Actions({ server, onFound }: ActionsProps) {
   return (
     <div className="row">
       <Button action="refresh" tone="primary" isBusy={read.isPending} onClick={() => read.mutate()}>
-        Read its tools now
+        Read its definitions now
       </Button>
       <Button action="mode" isBusy={update.isPending} onClick={() => update.mutate()}>
-        {isStrict ? "Open: new tools at once" : "Quarantine new and changed tools"}
+        {isStrict ? "Open: new definitions at once" : "Quarantine new and changed definitions"}
       </Button>
       <DialogButton action="edit" label="Settings">
         {(close) => <EditServer server={server} onClose={close} />}
@@ -137,7 +137,7 @@ function Actions({ server, onFound }: ActionsProps) {
             onDone={() => navigate("/servers")}
             onClose={close}
           >
-            <p>Its clients reach it no more, and what is pinned of its tools is forgotten.</p>
+            <p>Its clients reach it no more, and its pinned definitions are forgotten.</p>
           </Confirm>
         )}
       </DialogButton>
@@ -145,11 +145,13 @@ function Actions({ server, onFound }: ActionsProps) {
   );
 }
 
-function Found({ found: { active, quarantined, unusable } }: { readonly found: RefreshMcpServerResponse }) {
+function Found({ found: { definitions, unusable } }: { readonly found: RefreshMcpServerResponse }) {
+  const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
   return (
     <div role="status">
       <p>
-        {active} in force, {quarantined} to accept, {unusable.length} that cannot be registered
+        {sum(definitions.map(({ active }) => active))} in force,{" "}
+        {sum(definitions.map(({ quarantined }) => quarantined))} to accept, {unusable.length} that cannot be registered
       </p>
       <ul>
         {unusable.map(({ name, reason }) => (

@@ -7,6 +7,7 @@ const EVENTS = [
   ["escalation.resolved", "it was approved or rejected, or its time was up"],
   ["decision.blocked", "an action was blocked"],
   ["tool.changed", "a tool has a new version"],
+  ["definition.changed", "an MCP server has a new version of a prompt, a resource or its instructions"],
 ] as const;
 
 /** Chooses events. */
