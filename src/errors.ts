@@ -84,7 +84,7 @@ export function retryAfterSecondsOf({ reason, metadata }: ControlPlaneError): nu
 export interface OverShare {
   readonly pot: string;
   readonly unit: string;
-  readonly party: "workspace" | "agent";
+  readonly party: "workspace" | "agent" | "key";
   readonly held: number;
   readonly most: number;
   /** Change that makes room, as an imperative. */

@@ -119,20 +119,31 @@ export class SharedPot {
    * anew each time.
    */
   async takeOneMakingRoom(holder: Holder, idle: () => Iterable<IdleThing>): Promise<Portion> {
+    for (const thing of this.#inTheWayOf(holder, 1, idle)) await thing.close();
+    return this.take(holder);
+  }
+
+  /** Takes an amount as `takeOneMakingRoom` does, of things that release their portions as soon as they are told to close. */
+  takeMakingRoom(holder: Holder, amount: number, idle: () => Iterable<IdleThing>): Portion {
+    for (const thing of this.#inTheWayOf(holder, amount, idle)) void thing.close();
+    return this.take(holder, amount);
+  }
+
+  /** Yields the idle things to close, one after the other, until there is room or none is left. */
+  *#inTheWayOf(holder: Holder, amount: number, idle: () => Iterable<IdleThing>): Generator<IdleThing> {
     const closed = new Set<IdleThing>();
     for (;;) {
-      const refusal = this.#refusal(holder, 1);
-      if (refusal === undefined) return this.take(holder);
-      const thing = this.#nextToClose(holder, refusal, idle(), closed);
-      if (thing === undefined) throw this.#options.refuse(refusal);
+      const refusal = this.refusalOf(holder, amount);
+      const thing = refusal && this.#nextToClose(holder, refusal, idle(), closed);
+      if (thing === undefined) return;
       closed.add(thing);
-      await thing.close();
+      yield thing;
     }
   }
 
   #change(holder: Holder, change: number): void {
     if (change > 0) {
-      const refusal = this.#refusal(holder, change);
+      const refusal = this.refusalOf(holder, change);
       if (refusal !== undefined) throw this.#options.refuse(refusal);
     }
     const { workspaceId, agentId } = holder;
@@ -148,19 +159,20 @@ export class SharedPot {
     else this.#shares.delete(workspaceId);
   }
 
-  #refusal({ workspaceId, agentId }: Holder, amount: number): ShareRefusal | undefined {
+  /** Returns the refusal of an amount; undefined if there is room. */
+  refusalOf({ workspaceId, agentId }: Holder, amount = 1): ShareRefusal | undefined {
     const free = this.#options.size - this.#held;
     const share = this.#shares.get(workspaceId);
     const ofWorkspace = share?.held ?? 0;
     const mayTake = (party: ShareRefusal["party"], held: number): boolean =>
       (held + amount) * DIVISORS[party] <= free - amount;
-    if (!mayTake("workspace", ofWorkspace)) return this.#refusalOf("workspace", ofWorkspace);
+    if (!mayTake("workspace", ofWorkspace)) return this.#refuse("workspace", ofWorkspace);
     if (!isNamed(agentId)) return undefined;
     const ofAgent = share?.ofAgents.get(agentId) ?? 0;
-    return mayTake("agent", ofAgent) ? undefined : this.#refusalOf("agent", ofAgent);
+    return mayTake("agent", ofAgent) ? undefined : this.#refuse("agent", ofAgent);
   }
 
-  #refusalOf(party: ShareRefusal["party"], held: number): ShareRefusal {
+  #refuse(party: ShareRefusal["party"], held: number): ShareRefusal {
     const { name, size, unit, advice, retryAfterSeconds } = this.#options;
     // Each amount that the party takes is free no more.
     const most = Math.floor((size - this.#held + held) / (1 + DIVISORS[party]));

@@ -79,8 +79,8 @@ export class Forwarding {
   }
 
   /** Waits until a message may be serialised for the server. Rejects when the exchange ends. */
-  giveWay({ caller: { workspaceId }, bytes, ending: { signal } }: Exchange): Promise<void> {
-    return this.#options.largeRequests.giveWay({ workspaceId, bytes, signal });
+  giveWay({ caller: { workspaceId, agentId }, bytes, ending: { signal } }: Exchange): Promise<void> {
+    return this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
   }
 
   /** Sends a message to the server. A large one MUST have waited for its turn. */

@@ -227,8 +227,8 @@ export class McpGateway {
       const body = await readJsonBody(request, this.#options.maxBodyBytes, (bytes) => held.add(bytes));
       const sized = { ...given, bytes: body.length };
       const { caller, ending, bytes } = sized;
-      const { workspaceId } = caller;
-      await this.#options.largeRequests.giveWay({ workspaceId, bytes, signal: ending.signal });
+      const { workspaceId, agentId } = caller;
+      await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal: ending.signal });
       const incoming = incomingFrom(request, parseJson(body, MAX_DEPTH).value);
       if ("status" in incoming) return given.reply.json(incoming.status, incoming.body);
       await this.#receive(request, sized, incoming);

@@ -156,7 +156,12 @@ export class CodingAgentHooks {
     });
     const { workspaceId } = caller;
     const waiting = { caller, bytes: body.length, signal: ending.signal, holdMs: settings.holdMs };
-    await this.#options.largeRequests.giveWay({ workspaceId, bytes: body.length, signal: ending.signal });
+    await this.#options.largeRequests.giveWay({
+      workspaceId,
+      agentId: caller.agentId,
+      bytes: body.length,
+      signal: ending.signal,
+    });
     const event = eventFrom(parseJson(body, MAX_DEPTH).value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {

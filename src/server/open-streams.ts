@@ -1,5 +1,6 @@
 import type { Caller } from "../api/context.ts";
-import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
+import { type Holder, type Portion, SharedPot } from "../async/shared-pot.ts";
+import { controlPlaneErrorFrom, ErrorReason, overShare } from "../errors.ts";
 import { type Authenticate, assertMayCall, findCaller, keyInvalid } from "./admission.ts";
 import { type Call, MAX_TIMER_MS } from "./call-context.ts";
 
@@ -35,13 +36,13 @@ const DEFAULT_RECHECK_MS = 8_000;
 const SIGN_IN_RECHECK_MS = 500;
 /** Milliseconds between attempts while the store cannot be read. */
 const RETRY_MS = 1_000;
-/** Maximum open streams in this process, of one key and of all keys of one workspace. */
-const MAX_PER_KEY = 2_000;
-const MAX_PER_WORKSPACE = 10_000;
+/** Open streams of this process, of which one workspace alone has half. */
+const MAX_STREAMS = 20_000;
 
 /** An open stream. */
 interface OpenStream {
   readonly call: Call;
+  readonly place: Portion;
   /** Undefined for a bidirectional stream, whose requests are checked one by one. */
   timer?: NodeJS.Timeout;
   /** The check in flight. Never rejects. */
@@ -51,7 +52,6 @@ interface OpenStream {
 /** Open streams of one workspace, and the subscription to the end of its keys. */
 interface WorkspaceStreams {
   readonly streams: Map<Call, OpenStream>;
-  readonly perKey: Map<string, number>;
   unsubscribe?: Promise<(() => void) | undefined>;
 }
 
@@ -65,6 +65,14 @@ export class OpenStreams {
   readonly #clock: { now(): number };
   readonly #recheckMs: number;
   readonly #workspaces = new Map<string, WorkspaceStreams>();
+  readonly #pot = new SharedPot({
+    name: "streams",
+    size: MAX_STREAMS,
+    unit: "open streams",
+    advice: "close some, or connect to another process",
+    retryAfterSeconds: 10,
+    refuse: overShare,
+  });
 
   constructor({ authenticate, watchKeys, clock = Date, recheckMs = DEFAULT_RECHECK_MS }: OpenStreamsOptions) {
     this.#authenticate = authenticate;
@@ -73,16 +81,16 @@ export class OpenStreams {
     this.#recheckMs = recheckMs;
   }
 
-  /** Adds an admitted stream. Throws OVERLOADED when its key or workspace has too many streams. */
+  /**
+   * Adds an admitted stream. Throws OVERLOADED when its workspace or agent has its share of streams; a key without an agent counts as
+   * one.
+   */
   add(call: Call): void {
-    const { workspaceId, keyId } = call.caller;
-    const workspace = this.#workspaces.get(workspaceId) ?? { streams: new Map(), perKey: new Map() };
-    const ofKey = workspace.perKey.get(keyId) ?? 0;
-    if (ofKey >= MAX_PER_KEY) throw tooMany("key", MAX_PER_KEY);
-    if (workspace.streams.size >= MAX_PER_WORKSPACE) throw tooMany("workspace", MAX_PER_WORKSPACE);
+    const { workspaceId, keyId, agentId } = call.caller;
+    const place = this.#placeFor({ workspaceId, agentId: agentId ?? keyId }, agentId === null ? "key" : "agent");
+    const workspace: WorkspaceStreams = this.#workspaces.get(workspaceId) ?? { streams: new Map() };
     this.#workspaces.set(workspaceId, workspace);
-    workspace.perKey.set(keyId, ofKey + 1);
-    const stream: OpenStream = { call };
+    const stream: OpenStream = { call, place };
     workspace.streams.set(call, stream);
     if (call.isBidi) return;
     this.#subscribe(workspaceId, workspace);
@@ -98,10 +106,8 @@ export class OpenStreams {
     const stream = workspace?.streams.get(call);
     if (workspace === undefined || stream === undefined) return;
     clearTimeout(stream.timer);
+    stream.place.release();
     workspace.streams.delete(call);
-    const ofKey = (workspace.perKey.get(call.caller.keyId) ?? 1) - 1;
-    if (ofKey > 0) workspace.perKey.set(call.caller.keyId, ofKey);
-    else workspace.perKey.delete(call.caller.keyId);
     if (workspace.streams.size > 0) return;
     this.#workspaces.delete(workspaceId);
     void workspace.unsubscribe?.then((unsubscribe) => unsubscribe?.());
@@ -111,6 +117,12 @@ export class OpenStreams {
   async settled(call: Call): Promise<void> {
     const stream = this.#workspaces.get(call.caller.workspaceId)?.streams.get(call);
     while (stream?.checking !== undefined) await stream.checking;
+  }
+
+  #placeFor(holder: Holder, party: "key" | "agent"): Portion {
+    const refusal = this.#pot.refusalOf(holder);
+    if (refusal === undefined) return this.#pot.take(holder);
+    throw overShare(refusal.party === "agent" ? { ...refusal, party } : refusal);
   }
 
   #subscribe(workspaceId: string, workspace: WorkspaceStreams): void {
@@ -178,9 +190,4 @@ export class OpenStreams {
     stream.timer = setTimeout(() => this.#check(stream), Math.min(ms, MAX_TIMER_MS));
     stream.timer.unref();
   }
-}
-
-function tooMany(what: "key" | "workspace", limit: number): ControlPlaneError {
-  const text = `the ${what} has ${limit} streams open in this process; close some, or connect to another process`;
-  return new ControlPlaneError(ErrorReason.OVERLOADED, text, { streams: String(limit), per: what });
 }

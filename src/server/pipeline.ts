@@ -86,7 +86,7 @@ export class Pipeline {
     this.#metrics = createCallMetrics(options.metrics, this.#calls);
     this.#observer = {
       held: ({ caller }) => this.#held.open(caller),
-      turn: ({ caller, signal }) => largeRequests.turn(caller.workspaceId, signal),
+      turn: ({ caller, signal }) => largeRequests.turn(caller, signal),
       report: (call, error) => reportFault(log, error, failedCall(call)),
       ended: (call, code) => this.#record(call, code),
     };

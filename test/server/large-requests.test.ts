@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { expect } from "chai";
+import { ControlPlaneError } from "../../src/errors.ts";
 import { LargeRequests, SMALL_REQUEST } from "../../src/server/large-requests.ts";
 
 /** Keeps the event loop busy. */
@@ -12,7 +13,7 @@ describe("the turns of large requests", () => {
   it("come one at a time, workspace by workspace.", async () => {
     const turns = new LargeRequests();
     const order: string[] = [];
-    const step = (workspaceId: string, name: string) => turns.turn(workspaceId).then(() => void order.push(name));
+    const step = (workspaceId: string, name: string) => turns.turn({ workspaceId }).then(() => void order.push(name));
     await Promise.all([step("a", "a1"), step("a", "a2"), step("a", "a3"), step("b", "b1"), step("c", "c1")]);
     expect(order).to.deep.equal(["a1", "b1", "c1", "a2", "a3"]);
     await step("a", "a4");
@@ -23,7 +24,7 @@ describe("the turns of large requests", () => {
     const turns = new LargeRequests();
     const order: string[] = [];
     const ask = (workspaceId: string, name: string, signal?: AbortSignal) =>
-      turns.turn(workspaceId, signal).then(() => void order.push(name));
+      turns.turn({ workspaceId }, signal).then(() => void order.push(name));
     const [leaving, alone] = [new AbortController(), new AbortController()];
     const left = ask("a", "a1", leaving.signal).catch((reason: unknown) => order.push(String(reason)));
     const other = ask("c", "c1", alone.signal).catch((reason: unknown) => order.push(String(reason)));
@@ -33,7 +34,7 @@ describe("the turns of large requests", () => {
     await Promise.all([left, other, ...staying]);
     expect(order).to.deep.equal(["a1 left", "c1 left", "a2", "b1"]);
     // One that left before it came, and one that leaves after its turn.
-    expect(await turns.turn("a", leaving.signal).catch(String)).to.equal("a1 left");
+    expect(await turns.turn({ workspaceId: "a" }, leaving.signal).catch(String)).to.equal("a1 left");
     const late = new AbortController();
     await ask("a", "a3", late.signal);
     late.abort("a3 left");
@@ -64,7 +65,7 @@ describe("the turns of large requests", () => {
     })();
     const request = async (): Promise<void> => {
       for (let count = 0; count < 3; count++) {
-        await turns.turn("a");
+        await turns.turn({ workspaceId: "a" });
         steps++;
         work(4);
       }
@@ -76,5 +77,34 @@ describe("the turns of large requests", () => {
     expect(Math.max(...stepsBetween)).to.equal(1);
     // The loop rests after each step as long as the step took, and turns many times meanwhile.
     expect(stepsBetween.length).to.be.above(3 * steps);
+  });
+
+  it("bounds the steps that wait: a workspace and an agent have their shares, and another workspace is served.", async () => {
+    const turns = new LargeRequests();
+    const leaving = new AbortController();
+    const waiting: Promise<unknown>[] = [];
+    /** Asks for steps at once. Returns the refusals. */
+    const ask = async (count: number, holder: { workspaceId: string; agentId?: string }) => {
+      const refusals: ControlPlaneError[] = [];
+      const keepRefusal = (error: unknown): void => {
+        if (error instanceof ControlPlaneError) refusals.push(error);
+      };
+      const asked = Array.from({ length: count }, () => turns.turn(holder, leaving.signal).catch(keepRefusal));
+      waiting.push(...asked);
+      await setImmediate();
+      return refusals;
+    };
+    const ofAgent = await ask(900, { workspaceId: "a", agentId: "1" });
+    // A fifth of 4,096 wait.
+    expect(ofAgent.length).to.be.within(79, 81);
+    expect(ofAgent[0]?.metadata).to.include({ pot: "large_requests", party: "agent", retry_after_seconds: "2" });
+    const ofWorkspace = await ask(1_500, { workspaceId: "a" });
+    expect(ofWorkspace.length).to.be.above(200);
+    expect(ofWorkspace[0]?.metadata).to.include({ pot: "large_requests", party: "workspace" });
+    const served = turns.turn({ workspaceId: "b", agentId: "1" });
+    await served;
+    leaving.abort(new Error("left"));
+    await Promise.all(waiting);
+    await turns.turn({ workspaceId: "a", agentId: "1" });
   });
 });

@@ -295,7 +295,7 @@ describe("the key of an open stream, without news of it", () => {
   });
 
   for (const [what, most, keyOf] of [
-    ["key", 2_000, () => "key_1"],
+    ["key", 4_000, () => "key_1"],
     ["workspace", 10_000, (count: number) => `key_${count}`],
   ] as const) {
     it(`bounds open streams: of one ${what} ${most} are open, and the next is refused until one ends.`, async () => {
@@ -317,7 +317,7 @@ describe("the key of an open stream, without news of it", () => {
       for (; count < most; count++) await open();
       const refusal = await open().catch((error: ControlPlaneError) => error);
       expect(refusal).to.include({
-        message: `the ${what} has ${most} streams open in this process; close some, or connect to another process`,
+        message: `the ${what} holds ${most} open streams in this process, and its share is ${most} at the moment; close some, or connect to another process, or retry in 10 s`,
       });
       leave[0]?.();
       await open();

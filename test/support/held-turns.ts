@@ -1,3 +1,4 @@
+import type { Holder } from "../../src/async/shared-pot.ts";
 import { LargeRequests } from "../../src/server/large-requests.ts";
 
 /** Turns of large requests that are counted, and that a test can hold back. */
@@ -20,13 +21,14 @@ export class HeldTurns extends LargeRequests {
     this.#gate = undefined;
   }
 
-  override async turn(workspaceId: string, signal?: AbortSignal): Promise<void> {
+  override async turn(holder: Holder, signal?: AbortSignal): Promise<void> {
+    const { workspaceId } = holder;
     this.waiting.push(workspaceId);
     try {
       const aborted = Promise.withResolvers<void>();
       signal?.addEventListener("abort", () => aborted.resolve(), { once: true });
       if (this.#gate !== undefined) await Promise.race([this.#gate.promise, aborted.promise]);
-      await super.turn(workspaceId, signal);
+      await super.turn(holder, signal);
       this.taken += 1;
     } catch (error) {
       this.left += 1;

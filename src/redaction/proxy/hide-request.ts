@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
-import { LRUCache } from "lru-cache";
 import { Turns } from "../../async/turns.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { WorkspaceScrubber } from "../scrubbers.ts";
 import { PhoneLookups } from "../text/detectors/phone-lookups.ts";
 import { hideInText } from "../text/document-text.ts";
 import { createPlaceholders, type Placeholders } from "../text/placeholders.ts";
+import type { Conversations } from "./conversations.ts";
 import { isJsonType, mediaTypeOf, readRequestBody } from "./http-messages.ts";
 import type { ProxyTarget } from "./operations.ts";
 import {
@@ -22,12 +22,6 @@ import {
 } from "./protocol.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
-/**
- * Placeholders of conversations, kept from one request to the next in this process. A forgotten placeholder stays unchanged in
- * texts and never becomes another value.
- */
-export type Conversations = LRUCache<string, Placeholders>;
-
 /** A request to a model with placeholders for its personal values. */
 export interface HiddenRequest {
   /** Body of the request, if any. */
@@ -37,8 +31,10 @@ export interface HiddenRequest {
   readonly isJson: boolean;
   /** Name of the model; null if it is missing or could be a personal value. */
   readonly model: string | null;
-  /** Keeps the placeholders for requests that continue a response. */
+  /** Keeps the placeholders for requests that continue a response, if there is room. */
   keepFor(responseId: string): void;
+  /** Ends the use of the conversation; it may then be forgotten to make room. */
+  end(): void;
 }
 
 /** Parts that hide a request. */
@@ -49,29 +45,12 @@ export interface RequestContext {
   readonly hold: (bytes: number) => void;
 }
 
-/** Milliseconds after which a conversation without requests is forgotten. */
-const IDLE_MS = 3_600_000;
-/** Maximum number of conversations. */
-const MAX_CONVERSATIONS = 10_000;
 /** Maximum number and characters of the values in one conversation; a larger conversation starts over. */
 const MAX_VALUES = 10_000;
 const MAX_VALUE_TEXT = 1_048_576;
-/** Maximum characters in all conversations; beyond this the oldest is forgotten. Includes an overhead for each value. */
-const MAX_REMEMBERED = 67_108_864;
-const VALUE_OVERHEAD = 200;
 const CONVERSATION_HEADER = "x-conversation-id";
 const MAX_CONVERSATION_ID = 256;
 const MODEL = /^[\w.:/-]{1,128}$/;
-
-/** Creates an empty store of conversations. */
-export const createConversations = (): Conversations =>
-  new LRUCache({
-    max: MAX_CONVERSATIONS,
-    ttl: IDLE_MS,
-    ttlAutopurge: true,
-    maxSize: MAX_REMEMBERED,
-    sizeCalculation: ({ size, textLength }, key) => key.length + (size + 1) * VALUE_OVERHEAD + textLength,
-  });
 
 function unsupported(message: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, message);
@@ -132,16 +111,21 @@ function modelOf({ scrubber }: WorkspaceScrubber, body: Json | undefined): strin
 }
 
 /**
- * Reads a request and hides its personal values. Rejects with BODY_TOO_LARGE, BODY_TOO_DEEP, MALFORMED_JSON,
+ * Reads a request and hides its personal values. Rejects with OVERLOADED, BODY_TOO_LARGE, BODY_TOO_DEEP, MALFORMED_JSON,
  * UNSUPPORTED_MEDIA_TYPE, NOT_SCRUBBABLE, INVALID_FIELD and CANCELLED.
  */
 export async function readHiddenRequest(
   context: RequestContext,
   request: IncomingMessage,
   target: ProxyTarget,
-  workspace: WorkspaceScrubber & { readonly keyId: string; readonly objects: StoredObjects },
+  workspace: WorkspaceScrubber & {
+    readonly keyId: string;
+    readonly agentId: string | null;
+    readonly objects: StoredObjects;
+  },
 ): Promise<HiddenRequest> {
-  const { scrubber, settings, keyId, objects } = workspace;
+  const { scrubber, settings, keyId, agentId, objects } = workspace;
+  const holder = { workspaceId: target.workspaceId, agentId };
   assertPlain(workspace, target);
   const { conversations } = context;
   const body = await readJson(request, context, objects);
@@ -152,15 +136,19 @@ export async function readHiddenRequest(
   const isReusable = known !== undefined && known.size <= MAX_VALUES && known.textLength <= MAX_VALUE_TEXT;
   const placeholders = isReusable ? known : createPlaceholders({ scrubber });
   const hidden = body === undefined ? undefined : await hideBody(placeholders, settings.allowMedia, body);
-  if (conversation !== undefined) conversations.set(keyOf(conversation), placeholders);
+  const [isJson, model] = [asksForJson(body), modelOf(workspace, body)];
+  // Last, because a use that began must end.
+  const end =
+    conversation === undefined ? () => undefined : conversations.keep(holder, keyOf(conversation), placeholders);
   return {
     body: hidden,
     placeholders,
-    isJson: asksForJson(body),
-    model: modelOf(workspace, body),
+    isJson,
+    model,
     keepFor(responseId) {
-      conversations.set(keyOf(`response ${responseId}`), placeholders);
+      conversations.keepIfRoom(holder, keyOf(`response ${responseId}`), placeholders);
     },
+    end,
   };
 }
 

@@ -17,8 +17,9 @@ import {
   type WrongKeyCounter,
   watchCaller,
 } from "./caller.ts";
+import { Conversations } from "./conversations.ts";
 import { createEventScrubber, pipeEvents } from "./event-response.ts";
-import { type Conversations, createConversations, type HiddenRequest, readHiddenRequest } from "./hide-request.ts";
+import { type HiddenRequest, readHiddenRequest } from "./hide-request.ts";
 import {
   disconnectSignal,
   mediaTypeOf,
@@ -109,7 +110,7 @@ class OpenAiProxy implements RedactionProxy {
   readonly #options: RedactionProxyOptions;
   readonly #upstream: Upstream | undefined;
   readonly #ownUpstreams = new LRUCache<string, Upstream>({ max: MAX_OWN_UPSTREAMS });
-  readonly #conversations: Conversations = createConversations();
+  readonly #conversations = new Conversations();
   readonly #requests: Counter;
   readonly #leaks: Counter;
   /** Bytes of the bodies of the requests in flight. */
@@ -153,7 +154,7 @@ class OpenAiProxy implements RedactionProxy {
   close(): void {
     this.#upstream?.close();
     for (const upstream of this.#ownUpstreams.values()) upstream.close();
-    this.#conversations.clear();
+    this.#conversations.close();
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
@@ -203,13 +204,18 @@ class OpenAiProxy implements RedactionProxy {
     const objects = caller.isOwnAccount ? OWN_OBJECTS : redaction.storedObjects(workspaceId);
     const hold = (bytes: number): void => held.add(bytes);
     const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes, hold };
-    const workspace = { scrubber, settings, keyId: caller.holder.keyId, objects };
+    const { keyId, agentId } = caller.holder;
+    const workspace = { scrubber, settings, keyId, agentId, objects };
     const hidden = await readHiddenRequest(context, request, target, workspace);
     const { restoreValues: restore, allowMedia } = settings;
     const { placeholders, isJson } = hidden;
     const markIds = target.path === "/responses" ? objects.mark : OWN_OBJECTS.mark;
     const options = { scrubber, placeholders, restore, allowMedia, isJson, markIds, llmKey: keyScrubber(llmKey) };
-    await this.#forward(upstream, { request, response, target, signal, callerEnd, caller, hidden, options, llmKey });
+    try {
+      await this.#forward(upstream, { request, response, target, signal, callerEnd, caller, hidden, options, llmKey });
+    } finally {
+      hidden.end();
+    }
   }
 
   async #forward(upstream: Upstream, exchange: ProxyExchange): Promise<void> {
