@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { encodedHeader } from "./headers.ts";
 import type { RpcRequest } from "./messages.ts";
+import { uriFault } from "./resource-uris.ts";
 
 /** A request as it is decided. */
 export interface Subject {
@@ -47,6 +48,8 @@ export function subjectOf({ method, params = {} }: Pick<RpcRequest, "method" | "
   for (const [name, fits] of Object.entries(members)) {
     const value = ownValue(params, name);
     if (!fits(value)) return `\`${name}\` must be ${fits === isText ? "text" : "an object"}`;
+    const fault = name === "uri" && typeof value === "string" ? uriFault(value) : undefined;
+    if (fault !== undefined) return `\`uri\` ${fault}`;
     if (value !== undefined) given.push([name, value]);
   }
   return {
@@ -87,10 +90,14 @@ export function subscribedResources({
   const notifications = ownValue(params, "notifications");
   if (!isJsonObject(notifications)) return "`notifications` must be an object";
   const uris = ownValue(notifications, "resourceSubscriptions") ?? [];
-  if (!Array.isArray(uris) || !uris.every(isText))
+  if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === "string"))
     return "`notifications.resourceSubscriptions` must be a list of texts";
   if (uris.length > MAX_RESOURCES) {
     return `\`notifications.resourceSubscriptions\` must have at most ${MAX_RESOURCES} items`;
+  }
+  for (const uri of uris) {
+    const fault = uriFault(uri);
+    if (fault !== undefined) return `\`notifications.resourceSubscriptions\` ${fault}`;
   }
   return [...new Set(uris)].map((uri) => ({ method: "resources/subscribe", params: { uri } }));
 }

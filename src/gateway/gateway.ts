@@ -50,6 +50,7 @@ import type { Method } from "./methods.ts";
 import { changeSubscriptions, foreignSubscription, namesOpen } from "./open-in-session.ts";
 import type { RequestOrigins } from "./origin.ts";
 import type { ProtectedResource } from "./protected-resource.ts";
+import { assertRecordable } from "./recordable-json.ts";
 import { Reply } from "./reply.ts";
 import { ServerTasks } from "./server-tasks.ts";
 import type { McpEnds } from "./session-ends.ts";
@@ -229,7 +230,9 @@ export class McpGateway {
       const { caller, ending, bytes } = sized;
       const { workspaceId, agentId } = caller;
       await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal: ending.signal });
-      const incoming = incomingFrom(request, parseJson(body, MAX_DEPTH).value);
+      const { value } = parseJson(body, MAX_DEPTH);
+      assertRecordable(value);
+      const incoming = incomingFrom(request, value);
       if ("status" in incoming) return given.reply.json(incoming.status, incoming.body);
       await this.#receive(request, sized, incoming);
     });

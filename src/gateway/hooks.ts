@@ -17,6 +17,7 @@ import type { DecisionPath, SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { keyOf, type McpCaller, type McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
+import { assertRecordable } from "./recordable-json.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { blockedText, decisionMeta, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
 
@@ -81,7 +82,7 @@ const MAX_HOLD_SECONDS = 3_600;
 /** Members of an event that become metadata of the action. */
 const ABOUT = ["session_id", "cwd", "permission_mode", "agent_id", "agent_type"];
 /** Name of an MCP server's tool in these clients. */
-const MCP_TOOL = /^mcp__(.+?)__(.+)$/s;
+const MCP_TOOL = /^mcp__(.+?)__(.+)$/is;
 /** Random text of a hook that wants its answer signed. Its fixed length keeps nonce and body apart under the signature. */
 const NONCE_HEADER = "x-hook-nonce";
 const NONCE = /^[0-9a-f]{64}$/;
@@ -162,7 +163,9 @@ export class CodingAgentHooks {
       bytes: body.length,
       signal: ending.signal,
     });
-    const event = eventFrom(parseJson(body, MAX_DEPTH).value);
+    const { value } = parseJson(body, MAX_DEPTH);
+    assertRecordable(value);
+    const event = eventFrom(value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
       const outcome = await this.#options.held.decide(actionOf(client, event, waiting));
@@ -210,6 +213,9 @@ function eventFrom(value: unknown): ToolEvent {
   if (name !== EVENT) throw invalidField("hook_event_name", `must be ${EVENT}: the hook decides before a tool runs`);
   const tool = ownValue(event, "tool_name");
   if (typeof tool !== "string" || tool === "") throw invalidField("tool_name", "is required, as text");
+  const [, server = "", ofServer = tool] = MCP_TOOL.exec(tool) ?? [];
+  if (server !== server.trim() || ofServer !== ofServer.trim() || tool !== tool.trim())
+    throw invalidField("tool_name", "must not hold spaces at its ends");
   const input = ownValue(event, "tool_input") ?? {};
   if (!isJsonObject(input)) throw invalidField("tool_input", "must be an object");
   const about = ABOUT.map((member) => [member, ownValue(event, member)] as const);

@@ -25,7 +25,8 @@ export function methodRefusal(
     return { status: 400, body: errorBody(RPC_CODES.invalidRequest, "a request needs an `id`") };
   }
   // A notification of the other generation, which a stateless client may send to no effect.
-  if (!isRequest(message) && isTableMethod(name)) return undefined;
+  if (!isRequest(message) && generation === "stateless" && findMethod("notification", "stateful", name))
+    return undefined;
   if (passMethods.includes(name) && !isTableMethod(name)) return undefined;
   const text = "the gateway does not pass this method; `pass_methods` of the server can name it";
   const body = errorBody(RPC_CODES.methodNotFound, text, undefined, isRequest(message) ? message.id : null);

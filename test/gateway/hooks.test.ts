@@ -262,6 +262,9 @@ describe("the hooks of coding agents", () => {
     ["no tool", { hook_event_name: "PreToolUse" }, "", {}, "`tool_name`"],
     ["a text as input", event("Read", "x" as unknown as object), "", {}, "`tool_input`"],
     ["an invisible character in the tool's name", event("Re\u200bad"), "", {}, "U+200B"],
+    ["a space before the tool's name", event(" Read"), "", {}, "`tool_name`"],
+    ["a space before the name of a server's tool", event("mcp__bank__ pay"), "", {}, "`tool_name`"],
+    ["half a surrogate pair", event("Read", { text: "\ud800" }), "", {}, "surrogate"],
     ["a hold without end", event("Read"), "?hold_seconds=9999", {}, "`hold_seconds`"],
     ["too large a body", event("Read", { text: "x".repeat(2_000_000) }), "", {}, "bytes"],
   ];

@@ -353,6 +353,10 @@ describe("the methods that pass the MCP gateway", () => {
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","extra":1,${call}}`,
       `{"jsonrpc":"2.0","id":1,"method":["tools/call"],${call}}`,
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[{"name":"pay"}]}`,
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":{"\\ud800":1}}}`,
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":{"amount":1e999}}}`,
+      '{"jsonrpc":"2.0","method":"notifications/Cancelled","params":{"requestId":1}}',
+      '{"jsonrpc":"2.0","method":"sampling/createMessage","params":{}}',
       `{"jsonrpc":"2.0","id":1,"result":{},"__proto__":{"method":"tools/call"}}`,
     ]) {
       const { status, text } = await client.send(body);
@@ -363,6 +367,7 @@ describe("the methods that pass the MCP gateway", () => {
       `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":{"a":1},"arguments":{}}}`,
       `{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":["a"]}}`,
       `{"jsonrpc":"2.0","id":4,"method":"resources/read"}`,
+      `{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"file:///public/../vault"}}`,
     ]) {
       const { body: answer, text } = await client.send(body);
       expect(answer.error?.code, `${body} ${text}`).to.equal(-32_602);
