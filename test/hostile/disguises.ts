@@ -150,28 +150,38 @@ const LONGER = [
 const SAME_NAME = ALL.filter((name) => !LONGER.includes(name));
 
 /** How a kind of names is read. */
-interface NameKind {
+export interface NameKind {
   /** Starts the disguise's name in counts. */
   readonly kind: string;
   /** Refusals of a spelling. */
   readonly refusals: readonly Right[];
   /** Set for names that are ASCII alone, and may have white space around them. */
   readonly isAscii?: boolean;
+  /** Set for names that no white space may surround. */
+  readonly isTrimmed?: boolean;
+  /** Set for names that are known by their exact spelling alone. */
+  readonly isExact?: boolean;
 }
 
 export const ACTION_TYPE: NameKind = { kind: "action type", refusals: refused("action_type") };
 
-function disguise(draw: Draw, name: string, names: readonly string[], { kind, refusals, isAscii }: NameKind): string {
+function disguise(
+  draw: Draw,
+  name: string,
+  names: readonly string[],
+  { kind, refusals, isAscii, isTrimmed, isExact }: NameKind,
+): string {
   const chosen = draw.pick(names);
   const [isSame, isRefused, make] = NAME_DISGUISES[chosen] as (typeof NAME_DISGUISES)[string];
   const text = make(draw, name);
-  const isForeign = isAscii === true && /[^ -~]/.test(text.trim());
+  const isForeign = (isAscii === true && /[^ -~]/.test(text.trim())) || (isTrimmed === true && text !== text.trim());
   // A pattern has its star at its end.
   const isBroken = name.endsWith("*") && LONGER.includes(chosen);
   const rights: Right[] = [];
-  if (isSame && !isForeign && !isBroken) rights.push("same");
-  if (isRefused || isForeign || isBroken) rights.push(...refusals);
-  draw.use(`${kind}, ${chosen}${isForeign ? ", not ASCII" : ""}`, rights);
+  const isOther = isExact === true && text !== name;
+  if (isSame && !isForeign && !isBroken && !isOther) rights.push("same");
+  if (isRefused || isForeign || isBroken || isOther) rights.push(...refusals);
+  draw.use(`${kind}, ${chosen}${isForeign ? ", not of its form" : ""}`, rights);
   return text;
 }
 

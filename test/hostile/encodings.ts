@@ -4,6 +4,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { disguised, ODD_MEMBERS } from "./disguises.ts";
 import type { Draw } from "./draw.ts";
 import { SECRET } from "./lab.ts";
+import { chunked } from "./raw-http.ts";
 import { type Right, refused, SAME } from "./rights.ts";
 import type { PlainBody, RawRequest, WireLab } from "./wire-lab.ts";
 
@@ -256,15 +257,6 @@ function hostileHttp(draw: Draw, text: string): RawRequest {
       () => rawRequest(bytes, { headers: [`x-big: ${"x".repeat(40_000)}`] }),
     ],
   ]);
-}
-
-function chunked(bytes: Buffer, size: number): Buffer {
-  const parts: string[] = [];
-  for (let at = 0; at < bytes.length; at += size) {
-    const part = bytes.subarray(at, at + size).toString("latin1");
-    parts.push(`${part.length.toString(16)}\r\n${part}\r\n`);
-  }
-  return Buffer.from(`${parts.join("")}0\r\n\r\n`, "latin1");
 }
 
 /** The same over Connect, whose JSON names may be in either form. */

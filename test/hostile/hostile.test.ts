@@ -1,12 +1,15 @@
 import { assertSound } from "./assert-sound.ts";
-import { runHostile, runHostileWire } from "./run.ts";
+import { runHostile, runHostileGateway, runHostileWire } from "./run.ts";
 
 /** Seeds with which every disguise comes to what is right for it, rare as it is. */
 const SEED = 23;
 const WIRE_SEED = 24;
+const GATEWAY_SEED = 25;
 const CASES = 5_000;
 /** Of the cases, those that are sent to the program as a process. */
 const WIRE_CASES = 900;
+/** Cases for the gateway and the hooks, in addition. */
+const GATEWAY_CASES = 1_200;
 /** Cases of each family, at the least. */
 const LEAST = 20;
 /** Draws of each disguise, at the least. */
@@ -21,5 +24,10 @@ describe("hostile requests", () => {
   it("are so as bytes over HTTP and gRPC and on streams, whose key may end.", async function () {
     this.timeout(180_000);
     assertSound(await runHostileWire(WIRE_SEED, WIRE_CASES), LEAST, LEAST_DRAWS);
+  });
+
+  it("let nothing through the MCP gateway and the hooks of coding agents that their plain forms would not.", async function () {
+    this.timeout(180_000);
+    assertSound(await runHostileGateway(GATEWAY_SEED, GATEWAY_CASES), LEAST, 1);
   });
 });

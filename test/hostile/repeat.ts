@@ -1,4 +1,4 @@
-/* Runs one hostile case again: `node test/hostile/repeat.ts services|wire <seed> <case> [<choice>,<choice>,…]`. */
+/* Runs one hostile case again: `node test/hostile/repeat.ts services|wire|gateway <seed> <case> [<choice>,<choice>,…]`. */
 
 import { repeatHostile, type StageName } from "./run.ts";
 

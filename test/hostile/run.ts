@@ -1,7 +1,10 @@
 import { Draw, type DrawOptions } from "./draw.ts";
 import { ENCODING_CASES } from "./encodings.ts";
+import { GatewayLab } from "./gateway-lab.ts";
 import { GRPC_CASES } from "./grpc.ts";
+import { HOOK_CASES } from "./hook-cases.ts";
 import { HostileFinding, Lab } from "./lab.ts";
+import { MCP_CASES } from "./mcp-cases.ts";
 import { NAME_CASES } from "./names.ts";
 import { RETRY_CASES } from "./retries.ts";
 import { Tally } from "./rights.ts";
@@ -64,6 +67,21 @@ const WIRE_FAMILIES: Families<WireLab> = {
   }),
   ...withShares(GRPC_CASES, { "grpc requests": 10 }),
   ...withShares(STREAM_CASES, { "intercepts whose key ends": 5, "watches whose key ends": 4, cursors: 3 }),
+};
+const GATEWAY_FAMILIES: Families<GatewayLab> = {
+  ...withShares(MCP_CASES, {
+    "mcp tools": 5,
+    "mcp arguments": 8,
+    "mcp places": 8,
+    "mcp prompts": 4,
+    "mcp texts": 12,
+    "mcp headers": 8,
+    "mcp requests": 6,
+    "mcp things of others": 6,
+    "mcp approvals": 3,
+    "mcp crowds": 3,
+  }),
+  ...withShares(HOOK_CASES, { "hook tools": 5, "hook events": 8, "hook requests": 6 }),
 };
 
 /** Cases after which the plain requests are checked. */
@@ -192,6 +210,12 @@ const STAGES = {
   }),
   /** The program as a process of its own: bytes over HTTP, gRPC, and streams. */
   wire: async (): Promise<Stage<WireLab>> => ({ name: "wire", lab: await WireLab.open(), families: WIRE_FAMILIES }),
+  /** The same in front of MCP servers, and the hooks of coding agents. */
+  gateway: async (): Promise<Stage<GatewayLab>> => ({
+    name: "gateway",
+    lab: await GatewayLab.open(),
+    families: GATEWAY_FAMILIES,
+  }),
 };
 export type StageName = keyof typeof STAGES;
 
@@ -203,6 +227,11 @@ export async function runHostile(seed: number, count: number): Promise<HostileRu
 /** Runs cases against the program as a process of its own: bytes over HTTP, gRPC, and streams. */
 export async function runHostileWire(seed: number, count: number): Promise<HostileRun> {
   return run(await STAGES.wire(), seed, count, 8);
+}
+
+/** Runs cases against the gateway and the hooks of the program. */
+export async function runHostileGateway(seed: number, count: number): Promise<HostileRun> {
+  return run(await STAGES.gateway(), seed, count, 8);
 }
 
 /** Runs one case by its choices alone; gives what it finds wrong, undefined for nothing. */
@@ -217,5 +246,6 @@ export async function repeatHostile(
     await stage.lab.close();
     return error === undefined ? undefined : messageOf(error);
   };
+  if (name === "gateway") return repeat(await STAGES.gateway());
   return name === "wire" ? repeat(await STAGES.wire()) : repeat(await STAGES.services(seed));
 }

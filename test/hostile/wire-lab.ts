@@ -1,5 +1,3 @@
-import { connect } from "node:net";
-import { buffer } from "node:stream/consumers";
 import { fromBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
@@ -10,6 +8,7 @@ import { startService, type TestService } from "../support/service.ts";
 import { openWires, type Wires } from "../support/wires.ts";
 import type { Draw } from "./draw.ts";
 import { HostileFinding, SECRET, shown } from "./lab.ts";
+import { exchangeBytes, responseFrom } from "./raw-http.ts";
 import { isRight, type Reached, reachedText } from "./rights.ts";
 
 /** A request in plain JSON that the started service refuses or escalates. */
@@ -34,9 +33,6 @@ export interface RawRequest {
 
 /** The decision on the plain form. */
 export type Strictness = "allow" | "block" | "escalate";
-
-/** Milliseconds after which a request without an answer is given up. */
-const PATIENCE_MS = 20_000;
 
 /** The program as a process, with requests that it refuses. */
 export class WireLab {
@@ -121,7 +117,7 @@ export class WireLab {
    */
   async attempt(draw: Draw, verdict: Strictness, { head, body }: RawRequest): Promise<void> {
     const lines = [...head, `x-api-key: ${this.service.adminKey}`, "connection: close", "", ""];
-    const answer = await this.#ask(Buffer.concat([Buffer.from(lines.join("\r\n"), "latin1"), body]));
+    const answer = await exchangeBytes(this.#port, Buffer.concat([Buffer.from(lines.join("\r\n"), "latin1"), body]));
     const shownHead = head.join(" | ").slice(0, 500);
     const sent = `${shownHead} || ${JSON.stringify(body.subarray(0, 1_000).toString("latin1"))}`;
     this.judge(draw, verdict, reachedFrom(answer, this.service.adminKey), sent);
@@ -141,19 +137,6 @@ export class WireLab {
     draw.count(uses, reached);
     if (!isRight(uses, reached)) throw told(`${reachedText(reached)} is not right for`);
   }
-
-  async #ask(bytes: Buffer): Promise<string> {
-    const socket = connect({ host: "127.0.0.1", port: this.#port });
-    socket.setTimeout(PATIENCE_MS, () => socket.destroy(new Error("no answer in time")));
-    // The service may close a connection while it is still being written to.
-    const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
-    const errors: Error[] = [];
-    socket.on("error", (error) => errors.push(error));
-    socket.write(bytes);
-    const answer = await buffer(socket).catch(() => Buffer.alloc(0));
-    await closed;
-    return answer.length === 0 ? `no answer (${errors[0]?.message ?? "closed"})` : answer.toString("latin1");
-  }
 }
 
 /** What a call came to. */
@@ -161,9 +144,7 @@ export type Came = { readonly decision: string } | Exclude<Reached, "same"> | { 
 
 /** Reads an answer over HTTP: a decision, a refusal with a reason, or a fault, which is anything else. */
 function reachedFrom(answer: string, key: string): Came {
-  const [head = "", ...rest] = answer.split("\r\n\r\n");
-  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1]);
-  const text = /transfer-encoding: chunked/i.test(head) ? dechunked(rest.join("\r\n\r\n")) : rest.join("\r\n\r\n");
+  const { status, head, body: text } = responseFrom(answer);
   if (!(status >= 200 && status < 500))
     return { fault: `an answer that is none, or a fault (${answer.slice(0, 300)})` };
   if (text.includes(key) || (status >= 400 && text.includes(SECRET)))
@@ -248,15 +229,4 @@ function connectRefusal(json: Record<string, unknown> | undefined, text: string)
   return FAULT_CODES.includes(error.code)
     ? { fault: `a fault over Connect (${text.slice(0, 300)})` }
     : refusalFrom(error);
-}
-
-function dechunked(text: string): string {
-  let whole = "";
-  for (let at = 0; ; ) {
-    const end = text.indexOf("\r\n", at);
-    const length = Number.parseInt(text.slice(at, end), 16);
-    if (end < 0 || !(length > 0)) return whole;
-    whole += text.slice(end + 2, end + 2 + length);
-    at = end + 2 + length + 2;
-  }
 }
