@@ -47,7 +47,9 @@ export interface Portion {
   readonly amount: number;
   /** Takes more. Throws the pot's refusal, and then takes nothing. Does nothing once the portion was released. */
   add(amount: number): void;
-  /** Releases the whole portion. Repeated calls do nothing. */
+  /** Releases the amount; more may be taken again. */
+  empty(): void;
+  /** Releases the whole portion for good. Repeated calls do nothing. */
   release(): void;
 }
 
@@ -222,11 +224,14 @@ class HeldPortion implements Portion {
     this.#amount += amount;
   }
 
-  release(): void {
-    if (this.#isReleased) return;
-    this.#isReleased = true;
+  empty(): void {
     if (this.#amount > 0) this.#change(-this.#amount);
     this.#amount = 0;
+  }
+
+  release(): void {
+    this.empty();
+    this.#isReleased = true;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
@@ -15,6 +16,7 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
+import { createAnswerPot } from "./pots.ts";
 import { type RelayEnd, relay, tooLongError } from "./relay.ts";
 import type { Answer, Reply } from "./reply.ts";
 import { MessageScrubber, type ScrubJson } from "./scrubbing.ts";
@@ -70,11 +72,13 @@ export interface ForwardingOptions {
 /** Passes messages to upstream servers, and their responses back. */
 export class Forwarding {
   readonly #options: ForwardingOptions;
+  readonly #answers: SharedPot;
   readonly #onMethod: (exchange: Exchange, method: string) => void;
 
   /** `onMethod` hears the method of every request and notification of a server. */
   constructor(options: ForwardingOptions, onMethod: (exchange: Exchange, method: string) => void) {
     this.#options = options;
+    this.#answers = createAnswerPot(options.maxResultBytes);
     this.#onMethod = onMethod;
   }
 
@@ -112,6 +116,7 @@ export class Forwarding {
     const { server, reply, session, ending } = exchange;
     const { maxResultBytes: maxBytes, answerMs } = this.#options;
     const scrubber = server.scrub.length === 0 ? undefined : new MessageScrubber(server, this.#options);
+    const held = this.#answers.open(exchange.caller);
     const giveUp = () => ending.abort(upstreamUnavailable(server.name, `sent nothing for ${answerMs / 1000} s`));
     let timer = call === undefined ? undefined : setTimeout(giveUp, answerMs);
     const callOf = (id: RpcId): OpenCall | undefined => {
@@ -125,6 +130,7 @@ export class Forwarding {
         reply,
         id: call?.id,
         maxBytes,
+        held,
         onMessage: () => {
           if (timer === undefined) return;
           clearTimeout(timer);
@@ -157,6 +163,7 @@ export class Forwarding {
         ? error
         : upstreamUnavailable(server.name, "broke off its response", error);
     } finally {
+      held.release();
       clearTimeout(timer);
     }
   }

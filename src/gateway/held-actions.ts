@@ -123,7 +123,7 @@ export class HeldActions {
   async #asked(action: HeldAction, args: JsonObject): Promise<Action> {
     const { caller, signal, bytes } = action;
     const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
-    await this.#options.largeRequests.giveWay({ workspaceId, bytes, signal });
+    await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
     const request = create(InterceptRequestSchema, { ...action.requestFor(args), agentId });
     return actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null });
   }
@@ -133,7 +133,7 @@ export class HeldActions {
   }
 
   async #intercept(
-    { caller: { workspaceId }, signal, bytes, marks }: HeldAction,
+    { caller: { workspaceId, agentId }, signal, bytes, marks }: HeldAction,
     asked: Action,
     presented: string | undefined,
   ): Promise<SealedDecision> {
@@ -143,7 +143,7 @@ export class HeldActions {
       },
       signal,
     };
-    await this.#options.largeRequests.giveWay({ workspaceId, bytes, signal });
+    await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
     return this.#options.intercept({ workspaceId, action: { ...asked, ...marks, escalationId: presented }, waiter });
   }
 

@@ -7,6 +7,9 @@ const CHILDREN = 512;
 const BRIDGES = 512;
 /** Sessions of clients. */
 const SESSIONS = 20_000;
+/** Bytes of servers' messages that are being read or passed on, and the largest ones that fit at least. */
+const ANSWER_BYTES = 268_435_456;
+const LARGEST_ANSWERS = 8;
 
 /** Creates the pot of the child processes of MCP servers. */
 export function createChildPot(): SharedPot {
@@ -40,6 +43,18 @@ export function createSessionPot(size: number = SESSIONS): SharedPot {
     unit: "MCP sessions",
     advice: "end some with DELETE",
     retryAfterSeconds: 60,
+    refuse: overShare,
+  });
+}
+
+/** Creates the pot of the bytes of servers' messages, of which one has at most `maxResultBytes`. */
+export function createAnswerPot(maxResultBytes: number): SharedPot {
+  return new SharedPot({
+    name: "mcp_answer_bytes",
+    size: Math.max(ANSWER_BYTES, LARGEST_ANSWERS * maxResultBytes),
+    unit: "bytes of answers of MCP servers",
+    advice: "the request may have taken effect; ask for less at once",
+    retryAfterSeconds: 1,
     refuse: overShare,
   });
 }

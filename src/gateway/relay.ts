@@ -1,3 +1,5 @@
+import type { Portion } from "../async/shared-pot.ts";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { upstreamUnavailable } from "./endpoint.ts";
 import { strippedJson, withoutOwnMeta } from "./forwarded-members.ts";
 import { parsed } from "./listing.ts";
@@ -23,6 +25,8 @@ export interface Relay {
   readonly id: RpcId | undefined;
   /** Maximum bytes of one message. */
   readonly maxBytes: number;
+  /** Portion of the bytes that are being read or passed on. */
+  readonly held: Pick<Portion, "add" | "empty">;
   /** Called for every message of the server. */
   readonly onMessage: () => void;
   /** Tests whether a request or notification of the server may pass. */
@@ -46,6 +50,7 @@ export type RelayEnd = "answered" | "ended" | "broken";
 
 /** Headers of an upstream server's response that are passed to the client. */
 const PASSED_HEADERS = ["allow", "retry-after"];
+const LINE_FEED = 10;
 /** Maximum bytes of the body of an HTTP error. */
 const MAX_ERROR_BYTES = 65_536;
 
@@ -66,7 +71,7 @@ export async function relay(options: Relay): Promise<RelayEnd> {
 
 async function relayWhole(options: Relay, type: string | undefined): Promise<RelayEnd> {
   const { response, reply, id, server, maxBytes } = options;
-  const text = await readText(response, response.ok ? maxBytes : MAX_ERROR_BYTES);
+  const text = await readText(response, response.ok ? maxBytes : MAX_ERROR_BYTES, options.held);
   if (text === undefined) {
     if (id === undefined) throw upstreamUnavailable(server, `answered with more than ${maxBytes} bytes`);
     await reply.finish(await options.transform(options.tooLong(id)));
@@ -93,8 +98,8 @@ async function relayWhole(options: Relay, type: string | undefined): Promise<Rel
   throw upstreamUnavailable(server, `did not answer with a response (HTTP ${response.status})`);
 }
 
-/** Reads a body as text; undefined if it exceeds its bound. */
-async function readText(response: Response, maxBytes: number): Promise<string | undefined> {
+/** Reads a body as text; undefined if it exceeds its bound. Rejects with OVERLOADED if too many bytes are held. */
+async function readText(response: Response, maxBytes: number, held: Relay["held"]): Promise<string | undefined> {
   const decoder = new TextDecoder();
   let text = "";
   let size = 0;
@@ -102,30 +107,36 @@ async function readText(response: Response, maxBytes: number): Promise<string | 
     size += chunk.byteLength;
     // Leaving the loop cancels the body.
     if (size > maxBytes) return undefined;
+    held.add(chunk.byteLength);
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();
 }
 
 async function relayStream(options: Relay): Promise<RelayEnd> {
-  const { response, reply, id, onMessage } = options;
+  const { response, reply, id, onMessage, held } = options;
   const reader = new SseReader(options.maxBytes);
   let isAnswered = false;
   reply.beginStream();
   try {
     for await (const chunk of response.body ?? []) {
       onMessage();
-      for (const event of reader.next(chunk)) {
+      held.add(chunk.byteLength);
+      const events = reader.next(chunk);
+      for (const event of events) {
         const message = event.data === "" ? undefined : await passed(options, event.data);
         if (event.data !== "" && message === undefined) continue;
         await reply.event({ ...event, data: message === undefined ? "" : JSON.stringify(message) });
         if (message !== undefined && isResponse(message) && message.id === id) isAnswered = true;
       }
+      // What is left of the chunk belongs to the next event, and is at most as long as a chunk.
+      if (events.length > 0 || chunk.at(-1) === LINE_FEED) held.empty();
       const retryMs = reader.takeRetryMs();
       if (retryMs !== undefined) await reply.retry(retryMs);
       if (reply.isOver) return isAnswered ? "answered" : "ended";
     }
   } catch (error) {
+    if (error instanceof ControlPlaneError && error.reason === ErrorReason.OVERLOADED) throw error;
     if (!(error instanceof RangeError) || id === undefined) return isAnswered ? "answered" : "broken";
     await reply.message(await options.transform(options.tooLong(id)));
     isAnswered = true;

@@ -153,9 +153,13 @@ describe("a pot that workspaces share", () => {
     const [one, other] = [pot.take({ workspaceId: "a" }, 10), pot.take({ workspaceId: "a" }, 5)];
     one.add(3);
     expect(one.amount).to.equal(13);
+    one.empty();
+    one.add(2);
+    expect([one.amount, pot.held]).to.deep.equal([2, 7]);
     one.release();
     one.release();
     one.add(20);
+    one.empty();
     expect(one.amount).to.equal(0);
     expect(pot.held).to.equal(5);
     other.release();

@@ -76,6 +76,8 @@ const MAX_OWN_UPSTREAMS = 256;
 const MAX_HELD_BYTES = 134_217_728;
 /** Bodies of the largest size that fit at once, so that an agent alone, with a fifth of the bytes, may send one. */
 const LARGEST_BODIES = 8;
+/** Bytes of all whole answers in flight: eight of the largest. */
+const MAX_ANSWER_BYTES = 536_870_912;
 const EVENT_STREAM = "text/event-stream";
 const EVENT_HEADERS = {
   "content-type": `${EVENT_STREAM}; charset=utf-8`,
@@ -97,6 +99,8 @@ interface ProxyExchange {
   /** Our key for the model's service, which is masked in every response. */
   readonly llmKey: string | undefined;
   readonly hidden: HiddenRequest;
+  /** Portion of the bytes of whole answers. */
+  readonly answer: Portion;
   readonly options: ResponseOptions;
 }
 
@@ -115,6 +119,15 @@ class OpenAiProxy implements RedactionProxy {
   readonly #leaks: Counter;
   /** Bytes of the bodies of the requests in flight. */
   readonly #held: SharedPot;
+  /** Bytes of the whole answers that are read and scrubbed. */
+  readonly #answers = new SharedPot({
+    name: "proxy_answer_bytes",
+    size: MAX_ANSWER_BYTES,
+    unit: "bytes of answers of models",
+    advice: "the request has reached the model; ask for streams or less at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
 
   constructor(options: RedactionProxyOptions) {
     const { llmUrl, timing, metrics } = options;
@@ -211,8 +224,9 @@ class OpenAiProxy implements RedactionProxy {
     const { placeholders, isJson } = hidden;
     const markIds = target.path === "/responses" ? objects.mark : OWN_OBJECTS.mark;
     const options = { scrubber, placeholders, restore, allowMedia, isJson, markIds, llmKey: keyScrubber(llmKey) };
+    const given = { request, response, target, signal, callerEnd, caller, hidden, options, llmKey };
     try {
-      await this.#forward(upstream, { request, response, target, signal, callerEnd, caller, hidden, options, llmKey });
+      await this.#answers.during(caller.holder, (answer) => this.#forward(upstream, { ...given, answer }));
     } finally {
       hidden.end();
     }
@@ -249,7 +263,9 @@ class OpenAiProxy implements RedactionProxy {
 
   async #respondWhole(exchange: ProxyExchange, received: UpstreamResponse): Promise<void> {
     const { response, options, hidden, llmKey } = exchange;
-    const { contentType, body, leaked, responseId } = await readWholeResponse(options, received);
+    const { contentType, body, leaked, responseId } = await readWholeResponse(options, received, (bytes) =>
+      exchange.answer.add(bytes),
+    );
     if (responseId !== undefined) hidden.keepFor(responseId);
     await this.#recordLeaks(exchange, leaked);
     const headers = { ...responseHeaders(received.headers, llmKey), "content-type": contentType };

@@ -21,13 +21,14 @@ const MAX_RESPONSE_BYTES = 67_108_864;
 /** Maximum characters of an error in plain text. */
 const MAX_ERROR_TEXT = 1_000;
 
-async function readText(body: Readable): Promise<string> {
+async function readText(body: Readable, hold: (bytes: number) => void): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
     for await (const chunk of body) {
       size += (chunk as Buffer).length;
       if (size > MAX_RESPONSE_BYTES) throw llmUnavailable("the model's service sent an answer that is too large");
+      hold((chunk as Buffer).length);
       chunks.push(chunk as Buffer);
     }
   } catch (error) {
@@ -64,21 +65,22 @@ const startOf = (text: string): string =>
 const isTextType = (type: string): boolean => type.startsWith("text/") || /^application\/(jsonl|x-ndjson)$/.test(type);
 
 /**
- * Reads and scrubs a whole response. Rejects with LLM_UNAVAILABLE if it is neither JSON nor text, or breaks off. Converts errors
- * in other forms to OpenAI's form.
+ * Reads and scrubs a whole response. Rejects with LLM_UNAVAILABLE if it is neither JSON nor text, or breaks off, and with any error
+ * of `hold`, which counts bytes as they arrive. Converts errors in other forms to OpenAI's form.
  */
 export async function readWholeResponse(
   options: ResponseOptions,
   { status, headers, body }: UpstreamResponse,
+  hold: (bytes: number) => void,
 ): Promise<WholeResponse> {
   const type = mediaTypeOf(headers);
   const isError = status >= 400;
   if (!isError && !isJsonType(type) && !isTextType(type)) {
-    const isEmpty = (await readText(body)) === "";
+    const isEmpty = (await readText(body, hold)) === "";
     if (isEmpty) return { contentType: "text/plain", body: "", leaked: new Map(), responseId: undefined };
     throw llmUnavailable("the model's service answered with neither JSON nor text, which cannot be scrubbed");
   }
-  const text = await readText(body);
+  const text = await readText(body, hold);
   const json = isJsonType(type) ? parseJson(text) : undefined;
   if (json !== undefined) return scrubJson(options, json);
   if (isError) return scrubJson(options, plainOpenAiError(status, startOf(text)).body);
