@@ -95,9 +95,7 @@ export class DecidedRequests {
       return forwarding.forward(exchange, request, call);
     }
     const { tool, isTool, arguments: args } = subject;
-    const review: ToolCall["review"] = isTool
-      ? async (age) => (await lists.review(exchange, "tool", params, age)).get(tool)
-      : undefined;
+    const review: ToolCall["review"] = isTool ? (age) => lists.tool(exchange, params, tool, age) : undefined;
     let known = isTool ? lists.lastReviewed(exchange, params, tool) : undefined;
     if (review !== undefined && known === undefined && Object.keys(parameters).length > 0) known = await review();
     const header = disagreeingParameter(parameters, known?.repeated ?? [], args);

@@ -90,6 +90,21 @@ export class DefinitionLists {
     return reviewed as Reviewed<K>;
   }
 
+  /**
+   * Returns the review of a tool, as `review` does; undefined if the server does not list it. A tool that an older listing lacks is
+   * looked for in a new one.
+   */
+  async tool(
+    exchange: Exchange,
+    params: JsonObject,
+    name: string,
+    age?: ListingAge,
+  ): Promise<ReviewedTool | undefined> {
+    const found = (await this.review(exchange, "tool", params, age)).get(name);
+    if (found !== undefined || age === "now" || exchange.server.driftSeconds === 0) return found;
+    return (await this.review(exchange, "tool", params, "now")).get(name);
+  }
+
   /** Brings the next look forward, if a server's notification says that definitions have changed. */
   noteNotification(exchange: Exchange, method: string): void {
     for (const kind of CHANGED[method] ?? []) this.#looks.noteChange(exchange, kind);

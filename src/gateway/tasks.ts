@@ -41,7 +41,7 @@ const REQUEST_ID = "gateway-task";
 /** Parts and settings of `EscalationTasks`. */
 export interface EscalationTasksOptions {
   readonly calls: Pick<ToolCalls, "escalation" | "resume" | "withdraw">;
-  readonly lists: Pick<DefinitionLists, "review">;
+  readonly lists: Pick<DefinitionLists, "tool">;
   readonly forwarding: Pick<Forwarding, "giveWay" | "send" | "relay">;
   readonly ends: Pick<McpEnds, "watch">;
   readonly log: Parameters<typeof noteFault>[0];
@@ -201,7 +201,7 @@ export class EscalationTasks {
           publicUrl: exchange.publicUrl,
           isTask: true,
           digestOf: (digest) => digest,
-          review: async (age) => (await lists.review(own, "tool", params, age)).get(tool),
+          review: (age) => lists.tool(own, params, tool, age),
         },
         escalation,
       );

@@ -36,7 +36,7 @@ describe("who may use the MCP gateway, and until when", () => {
   before(async () => {
     gateway = await startGateway();
     upstream = await startToolsServer([tool("pay")]);
-    await gateway.add("bank", { url: upstream.url });
+    await gateway.add("bank", { url: upstream.url }, { drift: "each_call" });
   });
   after(async () => {
     await gateway?.stop();

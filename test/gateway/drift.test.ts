@@ -101,6 +101,20 @@ describe("the drift of an MCP server", () => {
     });
   });
 
+  it("ends where a call names a tool that the older listing lacks.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    const { server, lists, connect } = await start(cleanup, { mode: "open", drift: HOUR });
+    const { call } = await connect();
+    await call();
+    server.lists["tools/list"] = [];
+    const later = await connect();
+    expect(await later.call()).to.contain("lists no tool of this name");
+    server.lists["tools/list"] = [tool("pay")];
+    const seen = lists();
+    expect(await later.call()).to.contain("pay ran");
+    expect(lists()).to.equal(seen + 1);
+  });
+
   it("ends at a session's first call, and after a definition was accepted.", async () => {
     await using cleanup = new AsyncDisposableStack();
     const { server, lists, accept, connect } = await start(cleanup, { mode: "quarantine", drift: HOUR });
