@@ -227,7 +227,7 @@ function disguisedText(draw: Draw, lab: GatewayLab, { lane, generation, plain }:
       each.startsWith("mcp-method") && draw.once(2)
         ? `mcp-method: ${Buffer.from(name)
             .toString("latin1")
-            .replace(/[\r\n]/g, "")}`
+            .replace(/[\0\r\n]/g, "")}`
         : each,
     );
     return { ...plainRequest, headers, body: Buffer.from(text.replace(JSON.stringify(method), JSON.stringify(name))) };
