@@ -184,13 +184,14 @@ describe("the methods that pass the MCP gateway", () => {
 
       it("leave out listings of what an agent may never use.", async () => {
         const upstream = upstreamOf(generation);
+        const listed = [{ name: "a", uri: "a:1" }];
         upstream.answer = ({ method }) => ({
-          result: { resultType: "complete", [method === "prompts/list" ? "prompts" : "resources"]: [{ name: "a" }] },
+          result: { resultType: "complete", [method === "prompts/list" ? "prompts" : "resources"]: listed },
         });
         const denied = await agentWith({ denied_action_types: [`${nameOf(generation)}.prompts/get`] });
         const client = await openRaw(gateway, nameOf(generation), generation, denied);
         expect((await client.ask("prompts/list")).body.result?.prompts).to.deep.equal([]);
-        expect((await client.ask("resources/list")).body.result?.resources).to.deep.equal([{ name: "a" }]);
+        expect((await client.ask("resources/list")).body.result?.resources).to.deep.equal(listed);
       });
 
       it("are no others: methods of vendors, of the other generation, or written otherwise.", async () => {

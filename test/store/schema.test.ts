@@ -9,6 +9,7 @@ const PLAIN_TABLES: Readonly<Record<string, string>> = {
   ledger_entry: "the hot statements append and read it",
   schema_migration: "the migrator's own",
   mcp_approved_call: "plain statements alone keep and give out results",
+  mcp_task: "plain statements alone keep and find the creators of tasks",
 };
 /** Columns that no entity reads or writes. */
 const PLAIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {
