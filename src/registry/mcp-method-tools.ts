@@ -1,5 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { toolKey } from "../policy/names.ts";
 import { digestOf } from "../tree/canonical.ts";
@@ -50,6 +51,22 @@ export function reservedNameFault(name: string): string | undefined {
     : `its name begins with \`${taken}\`, under which the method of MCP is decided`;
 }
 
+/** Registers the methods of a server as tools. `methods` default to all. */
+export async function putMethodTools(
+  scope: ChangeScope,
+  { name }: Pick<McpServer, "name">,
+  methods: readonly string[] = METHOD_TOOLS.map(({ method }) => method),
+): Promise<void> {
+  for (const { method, description, inputSchema, digest } of METHOD_TOOLS) {
+    if (!methods.includes(method)) continue;
+    await putToolVersion(
+      scope,
+      { name: `${name}.${method}`, description, inputSchema, source: ToolSource.GATEWAY },
+      digest,
+    );
+  }
+}
+
 /**
  * Registers the methods of a server as tools, so that typed rules about them compile and the setting for unknown tools does not
  * refuse them. Does nothing for a method that is registered. `methods` default to all. `by`: the caller's key.
@@ -58,17 +75,10 @@ export async function registerMethodTools(
   log: WorkspaceLog,
   server: Pick<McpServer, "name">,
   by: string,
-  methods: readonly string[] = METHOD_TOOLS.map(({ method }) => method),
+  methods?: readonly string[],
 ): Promise<void> {
-  const tools = METHOD_TOOLS.filter(({ method }) => methods.includes(method));
   const { policies } = await log.caughtUp();
   const isMissing = ({ method, digest }: MethodTool): boolean =>
-    policies.tool(`${server.name}.${method}`)?.sealed.digest !== digest;
-  if (!tools.some(isMissing)) return;
-  await log.change(by, async (scope) => {
-    for (const { method, description, inputSchema, digest } of tools) {
-      const draft = { name: `${server.name}.${method}`, description, inputSchema, source: ToolSource.GATEWAY };
-      await putToolVersion(scope, draft, digest);
-    }
-  });
+    (methods?.includes(method) ?? true) && policies.tool(`${server.name}.${method}`)?.sealed.digest !== digest;
+  if (METHOD_TOOLS.some(isMissing)) await log.change(by, (scope) => putMethodTools(scope, server, methods));
 }

@@ -9,6 +9,7 @@ import type { Encryptor } from "../store/encryptor.ts";
 import { McpDefinitionEntity, McpServerEntity, type McpServerRow } from "../store/entities.ts";
 import { checkedText } from "./checked-text.ts";
 import { driftFrom, driftSecondsOf, driftText } from "./mcp-drift.ts";
+import { putMethodTools } from "./mcp-method-tools.ts";
 import { checkedPassMeta, checkedPassMethods, checkedScrub, type McpPassing } from "./mcp-passing.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 import { maskedArguments, maskedUrl } from "./secret-masks.ts";
@@ -202,6 +203,8 @@ export class McpServers {
       const row = this.#rowFrom({ ...checked, workspaceId, revision: 1, createdAtMs: nowMs, updatedAtMs: nowMs });
       await transaction.insert(McpServerEntity, { ...row });
       seal({ type: "mcp_server_created", mcp_server: sealedFrom(row) });
+      // A rule about a method may be written before the first use.
+      await putMethodTools(scope, row);
       return this.#serverFrom(row);
     });
   }
