@@ -75,7 +75,13 @@ export class DefinitionLists {
     const look = this.#lookOf(exchange, kind, params);
     const begun = this.#begunWith(kind);
     const list = async (signal: AbortSignal): Promise<Taken> => {
-      const link = { server: server.name, endpoint, headers: listingHeaders(headers), meta: metaOf(exchange, params) };
+      const link = {
+        server: server.name,
+        endpoint,
+        headers: listingHeaders(headers),
+        meta: metaOf(exchange, params),
+        isScrubbed: server.scrub.length > 0,
+      };
       const { ttlMs, ...listing } = await listDefinitions(link, kind, signal);
       return { reviewed: await this.#definitions.review(server, kind, listing, caller.keyId), ttlMs };
     };

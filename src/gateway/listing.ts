@@ -43,6 +43,8 @@ export interface UpstreamLink {
   readonly headers: Readonly<Record<string, string>>;
   /** `_meta` of a stateless request, with version and capabilities; undefined with a session. */
   readonly meta: JsonObject | undefined;
+  /** True if the server's words may hold personal values: errors then do not quote them. */
+  readonly isScrubbed: boolean;
 }
 
 /** All definitions of one kind, as a server lists them. */
@@ -85,7 +87,8 @@ export async function listDefinitions(
     const { result = {}, error } = response;
     if (error?.code === -32_601) return listing();
     if (error !== undefined) {
-      throw upstreamUnavailable(link.server, `does not list its ${word}: ${printable(error.message, MAX_MESSAGE)}`);
+      const why = link.isScrubbed ? `error ${error.code}` : printable(error.message, MAX_MESSAGE);
+      throw upstreamUnavailable(link.server, `does not list its ${word}: ${why}`);
     }
     const listed = ownValue(result, member);
     if (!Array.isArray(listed)) throw upstreamUnavailable(link.server, `did not return a list of its ${word}`);

@@ -104,7 +104,8 @@ export class Upstreams {
       const named = session === null ? {} : { "mcp-session-id": session };
       const own = { "mcp-protocol-version": INITIALIZE.protocolVersion, ...named };
       await (await post(own, { jsonrpc: "2.0", method: "notifications/initialized" })).body?.cancel();
-      const link = { server: server.name, endpoint, headers: { ...headers, ...own }, meta: undefined };
+      const isScrubbed = server.scrub.length > 0;
+      const link = { server: server.name, endpoint, headers: { ...headers, ...own }, meta: undefined, isScrubbed };
       const listed = new Map<McpDefinitionKind, McpListing>();
       const { instructions, capabilities } = response.result ?? {};
       for (const kind of kindsOf(capabilities)) listed.set(kind, await listDefinitions(link, kind, signal));

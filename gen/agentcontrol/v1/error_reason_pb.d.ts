@@ -70,7 +70,8 @@ export enum ErrorReason {
   CANCELLED = 5,
 
   /**
-   * Too many actions of the workspace are waiting to be decided, or its key has too many open streams; retry with back-off.
+   * Too many actions of the workspace are waiting to be decided, or the workspace or agent holds its share of a pot that the
+   * workspaces of the process have in common, such as streams or MCP sessions; `pot` in the metadata names it. Retry with back-off.
    * Example: "50000 actions of the workspace are waiting to be decided; retry with back-off".
    * RESOURCE_EXHAUSTED, 429.
    *
