@@ -35,7 +35,13 @@ describe("the methods that pass the MCP gateway", () => {
   let gateway: GatewayService;
   const upstreams = new Map<string, RecordingServer>();
   before(async () => {
-    gateway = await startGateway({ env: { ACP_MCP_HOLD_MS: "300", ACP_PUBLIC_URL: "http://127.0.0.1:7080" } });
+    gateway = await startGateway({
+      env: {
+        ACP_MCP_HOLD_MS: "300",
+        ACP_MCP_PROGRESS_HOLD_MS: "60000",
+        ACP_PUBLIC_URL: "http://127.0.0.1:7080",
+      },
+    });
     for (const generation of GENERATIONS) {
       const upstream = await startRecordingServer(generation === "stateless");
       upstreams.set(generation, upstream);
@@ -147,7 +153,7 @@ describe("the methods that pass the MCP gateway", () => {
       it("pass with what a person approved in place of what was asked.", async () => {
         const upstream = upstreamOf(generation);
         const client = await openRaw(gateway, nameOf(generation), generation);
-        const asking = client.ask("resources/read", { uri: "held:edit" });
+        const asking = client.ask("resources/read", { uri: "held:edit", _meta: { progressToken: "held" } });
         let id = "";
         await until(async () => {
           const { escalations = [] } = (await gateway.rest(
