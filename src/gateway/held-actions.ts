@@ -31,7 +31,7 @@ export interface HeldAction {
   readonly arguments: JsonObject;
   /** Creates the request for a decision on these arguments. */
   readonly requestFor: (args: JsonObject) => ToolRequest;
-  /** What the gateway knows of the action besides its request: a refusal, and whether its decision changes trust. */
+  /** Facts of the action besides its request: a refusal, and whether its decision changes trust. */
   readonly marks?: Pick<Action, "refusal" | "keepsTrust">;
   /** Size of the message with the action. */
   readonly bytes: number;

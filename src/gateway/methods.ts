@@ -1,6 +1,6 @@
 import type { Generation } from "./endpoint.ts";
 
-/** What the gateway asks before a message passes. */
+/** Check that a message has to pass. */
 export type MethodRule =
   /** Nothing beside the caller: its key and its agent's status. */
   | "caller"

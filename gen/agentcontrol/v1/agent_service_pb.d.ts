@@ -62,6 +62,7 @@ export declare type Agent = Message<"agentcontrol.v1.Agent"> & {
 
   /**
    * Adaptive trust, 0 to 100 in steps of 0.1: +0.2 for an allowed action, -2.0 for a blocked and -0.5 for an escalated one.
+   * Completions through the MCP gateway, and calls that it refuses with the path `mcp_definition`, change nothing.
    *
    * @generated from field: double trust_level = 7;
    */

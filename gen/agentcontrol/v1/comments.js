@@ -199,7 +199,7 @@ export const comments = {
   "agentcontrol.v1.Agent.description": "Purpose.",
   "agentcontrol.v1.Agent.capabilities": "Action types that it can perform. Together with `permissions.allowed_action_types` they list what it may do.",
   "agentcontrol.v1.Agent.permissions": "Action types that it may and may never perform.",
-  "agentcontrol.v1.Agent.trust_level": "Adaptive trust, 0 to 100 in steps of 0.1: +0.2 for an allowed action, -2.0 for a blocked and -0.5 for an escalated one.",
+  "agentcontrol.v1.Agent.trust_level": "Adaptive trust, 0 to 100 in steps of 0.1: +0.2 for an allowed action, -2.0 for a blocked and -0.5 for an escalated one. Completions through the MCP gateway, and calls that it refuses with the path `mcp_definition`, change nothing.",
   "agentcontrol.v1.Agent.status": "Status.",
   "agentcontrol.v1.Agent.department_ids": "Departments it belongs to.",
   "agentcontrol.v1.Agent.registered_at": "Time of registration.",
