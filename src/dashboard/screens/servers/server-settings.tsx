@@ -13,7 +13,7 @@ import { TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import { LimitFields } from "./limit-fields.tsx";
 
-const { getMcpServer, listMcpServers, listMcpTools, updateMcpServer } = McpServerService.method;
+const { getMcpServer, listMcpServers, listMcpDefinitions, updateMcpServer } = McpServerService.method;
 
 type Request = MessageInitShape<typeof UpdateMcpServerRequestSchema>;
 
@@ -72,7 +72,7 @@ export function EditServer({ server, onClose }: { readonly server: McpServer; re
       title={`Change MCP server ${server.name}`}
       submit="Save"
       change={(call, values) => call(updateMcpServer, changesOf(server, values))}
-      refreshes={[getMcpServer, listMcpServers, listMcpTools]}
+      refreshes={[getMcpServer, listMcpServers, listMcpDefinitions]}
       done={savedText}
       onClose={onClose}
     >
