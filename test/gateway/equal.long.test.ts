@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client as StatelessClient } from "@modelcontextprotocol/client";
@@ -80,7 +80,7 @@ const SERVED = [
 ] as const;
 
 /**
- * Replaces what differs between two runs by nature: times, and the random names of sessions, of tasks and of an elicitation that
+ * Replaces what differs between two runs by nature: times, the home of a command, and the random names of sessions, of tasks and of an elicitation that
  * the server makes up itself (UUIDs; 32 hexadecimal digits for a task).
  */
 const normal = (value: unknown): unknown =>
@@ -88,6 +88,7 @@ const normal = (value: unknown): unknown =>
     JSON.stringify(value)
       .replace(/\d\d?:\d\d:\d\d ?[AP]M/g, "<time>")
       .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "<time>")
+      .replace(/((?:HOME|PWD)\\*": \\*")[^\\"]*/g, "$1<home>")
       .replace(/(modified|created|accessed): [^\\"]+/g, "$1: <time>")
       .replace(/\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b/g, "<random>"),
   );
@@ -181,6 +182,8 @@ describe("what real MCP servers answer", function () {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "acp-equal-"));
     await writeFile(join(folder, "note.txt"), "one\ntwo\n");
+    // A command of the gateway has an account of its own.
+    await chmod(folder, 0o777);
     gateway = await startGateway();
     const command = process.execPath;
     const env = [{ name: "PATH", value: process.env.PATH ?? "" }];
@@ -206,10 +209,11 @@ describe("what real MCP servers answer", function () {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** Starts a server as the gateway does: with its own environment alone. */
+  /** Starts a server as the gateway does: with its own environment alone, to which the SDK would add. */
   function stdioTransport(args: readonly string[]): StdioClientTransport {
-    const env = { PATH: process.env.PATH ?? "", HOME: "/nonexistent", LOGNAME: "", SHELL: "", TERM: "", USER: "" };
-    return new StdioClientTransport({ command: process.execPath, args: [...args], env, stderr: "ignore" });
+    const environment = ["HOME=/nonexistent", `PATH=${process.env.PATH}`, "LANG=C.UTF-8", "PWD=/nonexistent"];
+    const started = ["-i", ...environment, process.execPath, ...args];
+    return new StdioClientTransport({ command: "/usr/bin/env", args: started, stderr: "ignore" });
   }
 
   async function stdioClient(args: readonly string[]): Promise<AnyClient> {
