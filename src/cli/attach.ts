@@ -55,7 +55,7 @@ export const attachCodex: Command = {
   run: (input) => attach(CODEX, input),
 };
 
-/** What both ways of attaching need. */
+/** Input of both ways of attaching. */
 interface Request {
   readonly client: CodingAgent;
   readonly input: CommandInput;

@@ -38,7 +38,7 @@ export interface ChildSettings {
 /** Kinds of protection of a command. */
 export type ProtectionKind = "isolation" | "privileges" | "processes" | "memory";
 
-/** Whether a protection holds for the commands of this process. */
+/** State of a protection of the commands of this process. */
 export interface Protection {
   readonly kind: ProtectionKind;
   readonly holds: boolean;

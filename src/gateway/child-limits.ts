@@ -11,7 +11,7 @@ export interface MemoryGroup {
   remove(): Promise<void>;
 }
 
-/** Whether a limit holds, in words that continue a list. */
+/** State of a limit, in words that continue a list. */
 export interface LimitStatus {
   readonly holds: boolean;
   readonly detail: string;

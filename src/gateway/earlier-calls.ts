@@ -11,7 +11,7 @@ import { type ApprovedCall, approvedCallFrom } from "./kept-results.ts";
 /** Maximum approvals, and approved calls, of one agent that are compared. */
 const MAX_COMPARED = 200;
 
-/** What earlier calls of this very action left behind. */
+/** Unused approval, and unread response, of earlier calls of this very action. */
 export interface Earlier {
   /** Escalation with an unused approval. */
   readonly approval?: string;

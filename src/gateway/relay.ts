@@ -129,7 +129,7 @@ async function relayStream(options: Relay): Promise<RelayEnd> {
         await reply.event({ ...event, data: message === undefined ? "" : JSON.stringify(message) });
         if (message !== undefined && isResponse(message) && message.id === id) isAnswered = true;
       }
-      // What is left of the chunk belongs to the next event, and is at most as long as a chunk.
+      // The rest of the chunk belongs to the next event, and is at most as long as a chunk.
       if (events.length > 0 || chunk.at(-1) === LINE_FEED) held.empty();
       const retryMs = reader.takeRetryMs();
       if (retryMs !== undefined) await reply.retry(retryMs);

@@ -222,7 +222,7 @@ export class McpServers {
       const { url = before.url } = update;
       if (update.url !== undefined && before.url === null) throw invalidField("url", "is for a server that has a URL");
       const hasMoved = url !== null && before.url !== null && !isSameOrigin(url, before.url);
-      // Whoever can name an origin must not be sent what was stored for another one, nor inherit its accepted definitions.
+      // A person who can name an origin must not be sent what was stored for another one, nor inherit its accepted definitions.
       const kept = hasMoved ? {} : before.headers;
       const headers = headersAfter(before, kept, update.headers);
       const mode = update.mode ?? (hasMoved ? "quarantine" : before.mode);

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -79,7 +79,7 @@ const MANDATES: readonly object[] = [
 /** Starts the service, registers the MCP server, publishes the mandates and connects the agents. */
 export async function setStage(cleanup: AsyncDisposableStack): Promise<Stage> {
   const folder = await createFolder(cleanup);
-  const starting = startServer();
+  const starting = startServer({ env: { ACP_MCP_FOLDERS: folder, ACP_MCP_ALLOW_SAME_USER: "true" } });
   // Registered before it is ready, so that an interrupted demo stops it too.
   cleanup.defer(() => starting.then(async (each) => void (await each.stop())).catch(() => undefined));
   const { http, adminKey } = await starting;
@@ -96,12 +96,16 @@ export async function setStage(cleanup: AsyncDisposableStack): Promise<Stage> {
   return { folder, http, adminKey, rest, ada: await connect("ada"), bob: await connect("bob") };
 }
 
-/** Creates the folder that agents work in: a note to read, an empty vault. */
+/**
+ * Creates the folder that agents work in: a note to read, an empty vault. Any account may write there, since the command has one
+ * of its own.
+ */
 async function createFolder(cleanup: AsyncDisposableStack): Promise<string> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), "acp-demo-")));
   cleanup.defer(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, "vault"));
   await writeFile(join(folder, "note.txt"), "tea at five");
+  for (const each of [folder, join(folder, "vault")]) await chmod(each, 0o777);
   return folder;
 }
 

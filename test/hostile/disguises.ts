@@ -181,7 +181,9 @@ function disguise(
   const isOther = isExact === true && text !== name;
   if (isSame && !isForeign && !isBroken && !isOther) rights.push("same");
   if (isRefused || isForeign || isBroken || isOther) rights.push(...refusals);
-  draw.use(`${kind}, ${chosen}${isForeign ? ", not of its form" : ""}`, rights);
+  // Where a disguise changes no character, as mathematical letters change no underscore, the name is one in its own case.
+  const used = isAscii === true && text === name ? "case" : chosen;
+  draw.use(`${kind}, ${used}${isForeign ? ", not of its form" : ""}`, rights);
   return text;
 }
 

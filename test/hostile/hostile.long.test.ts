@@ -6,7 +6,7 @@ const CASES = 100_000;
 /** Of the cases, those that are sent to the program as a process. */
 const WIRE_CASES = 8_000;
 /** Of the cases, those for the gateway and the hooks. */
-const GATEWAY_CASES = 12_000;
+const GATEWAY_CASES = 20_000;
 /** Cases of each family, at the least. */
 const LEAST = 300;
 /** Draws of each disguise, at the least. */

@@ -17,7 +17,7 @@ const SCRIPT = [
   "exit 2",
 ].join("; ");
 
-/** What the command line of a hook runs. */
+/** Program and arguments of a hook. */
 export interface HookCommand {
   /** Absolute path of Node.js. */
   readonly node: string;

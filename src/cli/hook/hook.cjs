@@ -233,7 +233,7 @@ async function main() {
   else end(code === 0 ? process.stdout : process.stderr, text, code);
 }
 
-// Whatever ends the process without a text: the command line around the hook then writes one.
+// If the process ends without a text, the command line around the hook writes one.
 process.exitCode = 1;
 process.on("uncaughtException", block);
 main().catch(block);
