@@ -13,11 +13,11 @@ import { requestIdFrom } from "../server/incoming-call.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import { parseJson } from "../server/rest/json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
+import { assertStorableJson } from "../server/validation.ts";
 import type { DecisionPath, SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { keyOf, type McpCaller, type McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
-import { assertRecordable } from "./recordable-json.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { blockedText, decisionMeta, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
 
@@ -164,7 +164,7 @@ export class CodingAgentHooks {
       signal: ending.signal,
     });
     const { value } = parseJson(body, MAX_DEPTH);
-    assertRecordable(value);
+    assertStorableJson(value, MAX_DEPTH);
     const event = eventFrom(value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {

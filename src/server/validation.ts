@@ -13,6 +13,7 @@ import { createValidator, type Validator, type Violation } from "@bufbuild/proto
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import { describeViolation } from "./describe-violation.ts";
 import { MAX_VALUES, tooDeep, tooManyValues } from "./errors.ts";
+import { fieldPathText, type PathStep } from "./rest/field-path.ts";
 
 /** Throws INVALID_FIELD or BODY_TOO_DEEP for an invalid request. */
 export type RequestCheck = (request: Message) => void;
@@ -27,11 +28,11 @@ export function createRequestChecks(
   maxDepth: number,
   validator: Validator = createRequestValidator(),
 ): (schema: DescMessage) => RequestCheck {
-  const freeJson = new FreeJsonFields();
+  const fields = new TextFields();
   return (schema) => {
     warm(validator, schema);
     return (request) => {
-      if (freeJson.isIn(schema)) new FreeJsonWalk(freeJson, maxDepth).message(schema, request, 1);
+      assertStorable(new TextWalk(fields, maxDepth).message(schema, request, 1));
       const result = validator.validate(schema, request);
       if (result.kind === "valid") return;
       throw result.kind === "invalid" ? violated(result.violations, schema, request) : result.error;
@@ -59,9 +60,11 @@ function warm(validator: Validator, schema: DescMessage): void {
 }
 
 function violated(found: readonly Violation[], schema: DescMessage, request: Message): ControlPlaneError {
-  const violations = onePerRequired(found.map((violation) => violationFrom(violation, schema, request))).sort((a, b) =>
-    a.field < b.field ? -1 : Number(a.field > b.field),
-  );
+  return invalidFields(distinct(found.map((violation) => violationFrom(violation, schema, request))));
+}
+
+function invalidFields(found: readonly FieldViolation[]): ControlPlaneError {
+  const violations = [...found].sort((a, b) => (a.field < b.field ? -1 : Number(a.field > b.field)));
   const [first = { field: "", description: "is not valid" }] = violations;
   const more = violations.length > 1 ? ` (and ${violations.length - 1} more)` : "";
   const subject = first.field === "" ? "the request" : `\`${first.field}\``;
@@ -76,8 +79,8 @@ function violationFrom(violation: Violation, schema: DescMessage, request: Messa
   return { field: pathToString(field), description, reason: ruleId.toUpperCase().replace(/[^A-Z0-9]+/g, "_") };
 }
 
-/** Keeps only the first violation of a missing field. */
-function onePerRequired(violations: readonly FieldViolation[]): FieldViolation[] {
+/** Keeps only the first of equal violations of a field, such as those of a missing one. */
+function distinct(violations: readonly FieldViolation[]): FieldViolation[] {
   const seen = new Set<string>();
   return violations.filter(({ field, description }) => {
     const key = JSON.stringify([field, description]);
@@ -88,70 +91,104 @@ function onePerRequired(violations: readonly FieldViolation[]): FieldViolation[]
 /** Maximum values of free JSON in a request: parsing, sorting and sealing more of them would delay all other calls. */
 const MAX_FREE_VALUES = 25_000;
 
+/** Maximum texts and numbers of a request that an error names. */
+const MAX_FAULTS = 100;
+
 const FREE_JSON = ["google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"];
 
-/** Finds the fields of messages that hold free JSON, directly or in a message below them. */
-class FreeJsonFields {
+/** Finds the fields of messages that hold text or free JSON, directly or in a message below them. */
+class TextFields {
   readonly #fields = new Map<DescMessage, readonly DescField[]>();
-
-  isIn(schema: DescMessage): boolean {
-    return this.of(schema).length > 0;
-  }
 
   of(schema: DescMessage): readonly DescField[] {
     const known = this.#fields.get(schema);
     if (known !== undefined) return known;
-    const fields = schema.fields.filter(({ message }) => message !== undefined && reachesFreeJson(message, new Set()));
+    const fields = schema.fields.filter((field) => holdsText(field, new Set()));
     this.#fields.set(schema, fields);
     return fields;
   }
 }
 
-function reachesFreeJson(schema: DescMessage, seen: Set<DescMessage>): boolean {
-  if (FREE_JSON.includes(schema.typeName)) return true;
-  if (seen.has(schema)) return false;
-  seen.add(schema);
-  return schema.fields.some(({ message }) => message !== undefined && reachesFreeJson(message, seen));
+function holdsText({ message, scalar }: DescField, seen: Set<DescMessage>): boolean {
+  if (message === undefined) return scalar === ScalarType.STRING;
+  if (FREE_JSON.includes(message.typeName)) return true;
+  if (seen.has(message)) return false;
+  seen.add(message);
+  return message.fields.some((field) => holdsText(field, seen));
 }
 
 /**
- * Walks the free JSON inside a message once. Finds values that binary protocols can hold but JSON text cannot (any depth, NaN, *
- * infinities), and half surrogate pairs from JSON escapes. Counts depth in the JSON brackets of the whole message, so that every
- * protocol has the same limit.
+ * Throws INVALID_FIELD or BODY_TOO_DEEP for JSON that no request may hold: text that cannot be stored, too many values, or more than
+ * `maxDepth` nested brackets. Any other JSON that is kept in the log MUST pass it too.
  */
-class FreeJsonWalk {
-  readonly #fields: FreeJsonFields;
+export function assertStorableJson(json: unknown, maxDepth: number): void {
+  assertStorable(new TextWalk(new TextFields(), maxDepth).json(json, 1));
+}
+
+function assertStorable({ faults }: TextWalk): void {
+  if (faults.length > 0) throw invalidFields(distinct(faults));
+}
+
+/**
+ * Walks the texts and the free JSON of a message once. Finds U+0000, which PostgreSQL cannot keep; half surrogate pairs from JSON
+ * escapes; and values that binary protocols can hold but JSON text cannot (any depth, NaN, infinities). Counts depth in the JSON
+ * brackets of the whole message, so that every protocol has the same limit.
+ */
+class TextWalk {
+  readonly #fields: TextFields;
   readonly #maxDepth: number;
-  readonly #path: string[] = [];
+  readonly #path: PathStep[] = [];
+  readonly #faults: FieldViolation[] = [];
   #values = 0;
 
-  constructor(fields: FreeJsonFields, maxDepth: number) {
+  constructor(fields: TextFields, maxDepth: number) {
     this.#fields = fields;
     this.#maxDepth = maxDepth;
   }
 
-  message(schema: DescMessage, message: unknown, depth: number): void {
+  /** Texts and numbers that cannot be stored, at most `MAX_FAULTS`. */
+  get faults(): readonly FieldViolation[] {
+    return this.#faults;
+  }
+
+  message(schema: DescMessage, message: unknown, depth: number): this {
     for (const field of this.#fields.of(schema)) {
       const value = fieldValue(field, message as Record<string, unknown>);
-      if (value !== undefined) this.#at(field.name, () => this.#field(field, value, depth + 1));
+      if (value === undefined) continue;
+      this.#path.push(field.name);
+      this.#field(field, value, depth + 1);
+      this.#path.pop();
     }
+    return this;
+  }
+
+  json(value: unknown, depth: number): this {
+    if (++this.#values > MAX_FREE_VALUES) throw this.#tooMany();
+    if (typeof value === "string") this.#text(value);
+    else if (typeof value === "number" && !Number.isFinite(value)) this.#note("must be a finite number");
+    else if (typeof value === "object" && value !== null) this.#brackets(value, depth);
+    return this;
   }
 
   #field(field: DescField, value: unknown, depth: number): void {
-    const schema = field.message as DescMessage;
-    if (field.fieldKind === "message") {
-      this.#item(schema, value, depth);
-      return;
-    }
-    const isList = field.fieldKind === "list";
-    for (const [key, item] of Object.entries(value as object))
-      this.#at(isList ? `[${key}]` : key, () => this.#item(schema, item, depth + 1));
+    if (field.fieldKind === "list") {
+      for (const [index, item] of (value as readonly unknown[]).entries()) this.#itemAt(index, field, item, depth + 1);
+    } else if (field.fieldKind === "map") {
+      for (const [key, item] of Object.entries(value as object)) this.#itemAt(key, field, item, depth + 1);
+    } else this.#item(field, value, depth);
   }
 
-  #item(schema: DescMessage, value: unknown, depth: number): void {
-    if (!FREE_JSON.includes(schema.typeName)) this.message(schema, value, depth);
-    else if (schema.typeName === "google.protobuf.Struct") this.#json(value, depth);
-    else this.#json(this.#jsonOf(schema, value as Message), depth);
+  #itemAt(step: PathStep, field: DescField, item: unknown, depth: number): void {
+    this.#path.push(step);
+    this.#item(field, item, depth);
+    this.#path.pop();
+  }
+
+  #item({ message: schema }: DescField, value: unknown, depth: number): void {
+    if (schema === undefined) this.#text(value as string);
+    else if (!FREE_JSON.includes(schema.typeName)) this.message(schema, value, depth);
+    else if (schema.typeName === "google.protobuf.Struct") this.json(value, depth);
+    else this.json(this.#jsonOf(schema, value as Message), depth);
   }
 
   // Decoding has bounded the nesting, so that conversion to JSON cannot exhaust the stack.
@@ -159,15 +196,9 @@ class FreeJsonWalk {
     try {
       return toJson(schema, value);
     } catch {
-      throw this.#invalid("must be a finite number");
+      this.#note("must be a finite number");
+      return null;
     }
-  }
-
-  #json(value: unknown, depth: number): void {
-    if (++this.#values > MAX_FREE_VALUES) throw this.#tooMany();
-    if (typeof value === "string") this.#assertWellFormed(value);
-    else if (typeof value === "number") this.#assertFinite(value);
-    else if (typeof value === "object" && value !== null) this.#brackets(value, depth);
   }
 
   #brackets(value: object, depth: number): void {
@@ -175,42 +206,34 @@ class FreeJsonWalk {
     const path = this.#path;
     if (Array.isArray(value)) {
       for (let index = 0; index < value.length; index++) {
-        path.push(`[${index}]`);
-        this.#json(value[index], depth + 1);
+        path.push(index);
+        this.json(value[index], depth + 1);
         path.pop();
       }
       return;
     }
     for (const key of Object.keys(value)) {
       path.push(key);
-      this.#assertWellFormed(key);
-      this.#json((value as Record<string, unknown>)[key], depth + 1);
+      this.#text(key);
+      this.json((value as Record<string, unknown>)[key], depth + 1);
       path.pop();
     }
   }
 
-  #at(step: string, visit: () => void): void {
-    this.#path.push(step);
-    visit();
-    this.#path.pop();
-  }
-
-  #assertWellFormed(text: string): void {
-    if (!text.isWellFormed()) throw this.#invalid("must not hold half of a surrogate pair");
-  }
-
-  #assertFinite(value: number): void {
-    if (!Number.isFinite(value)) throw this.#invalid("must be a finite number");
+  #text(text: string): void {
+    if (!text.isWellFormed()) this.#note("must not hold half of a surrogate pair");
+    if (text.includes("\u0000")) this.#note("must not hold the character U+0000");
   }
 
   #tooMany(): ControlPlaneError {
-    const [field = ""] = this.#path;
-    return invalidField(field, `must not hold more than ${MAX_FREE_VALUES.toLocaleString("en")} values`);
+    const [field = "body"] = this.#path;
+    return invalidField(String(field), `must not hold more than ${MAX_FREE_VALUES.toLocaleString("en")} values`);
   }
 
-  #invalid(description: string): ControlPlaneError {
-    const path = this.#path.reduce((path, step) => (step.startsWith("[") ? path + step : `${path}.${step}`));
-    return invalidField(path.toWellFormed(), description);
+  #note(description: string): void {
+    if (this.#faults.length === MAX_FAULTS) return;
+    const field = fieldPathText(this.#path) || "body";
+    this.#faults.push({ field, description, reason: ErrorReason[ErrorReason.INVALID_FIELD] });
   }
 }
 

@@ -1,4 +1,5 @@
 import { INSERT_ONLY_TRIGGER, insertOnly, type Migration } from "./migrate.ts";
+import { BODY_AS_JSON } from "./sql/sealed-body.ts";
 
 // Ids and names are compared byte by byte: the C collation makes their indexes small and quick, and their order the same
 // on every machine. The workspace leads every key, so that tables can be distributed by it.
@@ -327,8 +328,8 @@ const SESSIONS = [
     add column edited_from text collate "C"`,
   `alter table ledger_entry add column session_id text collate "C"`,
   `alter table ledger_entry disable trigger ${INSERT_ONLY_TRIGGER}`,
-  `update ledger_entry set session_id = body::json ->> 'session_id'
-    where kind in (0, 2) and body like '%"session_id":"ses_%' and body::json ->> 'session_id' ~ '^ses_[a-z2-7]{26}$'`,
+  `update ledger_entry set session_id = ${BODY_AS_JSON} ->> 'session_id'
+    where kind in (0, 2) and body like '%"session_id":"ses_%' and ${BODY_AS_JSON} ->> 'session_id' ~ '^ses_[a-z2-7]{26}$'`,
   `alter table ledger_entry enable always trigger ${INSERT_ONLY_TRIGGER}`,
   // Actions without a session, which are most of a log, are not in it.
   "create index ledger_entry_session on ledger_entry (workspace_id, session_id, seq) where session_id is not null",

@@ -80,13 +80,15 @@ describe("EnforcementService.InterceptStream over gRPC", () => {
     const caseRun = await createGrpcScene(service);
     await caseRun.prepare(["agent"]);
     const agent_id = caseRun.fill("{{agent.agent.agent_id}}");
-    const ids = [1, 2, 3, 4].map((digit) => `00000000-0000-4000-8000-00000000000${digit}`);
+    const ids = [1, 2, 3, 4, 5, 6].map((digit) => `00000000-0000-4000-8000-00000000000${digit}`);
     const before = await caseRun.mark();
     const { replies, code } = await exchange(service, await caseRun.keyOf({}), [
       { intercept: { agent_id: "agt_none", action_type: "a", request_id: ids[0] as string } },
       { intercept: { agent_id, action_type: "", request_id: ids[1] as string } },
       { intercept: { agent_id, action_type: "a\nb", request_id: ids[2] as string } },
       { intercept: { agent_id, action_type: "a", escalation_id: "\u0000", request_id: ids[3] as string } },
+      { intercept: { agent_id, action_type: "a", action_content: "\u0000", request_id: ids[4] as string } },
+      { intercept: { agent_id, action_type: "a", metadata: { to: ["\u0000"] }, request_id: ids[5] as string } },
       { intercept: { agent_id, action_type: "a" } },
       undefined,
     ]);
@@ -99,6 +101,8 @@ describe("EnforcementService.InterceptStream over gRPC", () => {
       [ids[1], 3, "INVALID_FIELD"],
       [ids[2], 3, "INVALID_FIELD"],
       [ids[3], 3, "INVALID_FIELD"],
+      [ids[4], 3, "INVALID_FIELD"],
+      [ids[5], 3, "INVALID_FIELD"],
     ]);
     expect(await caseRun.mark()).to.equal(before);
   });

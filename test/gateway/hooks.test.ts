@@ -264,7 +264,16 @@ describe("the hooks of coding agents", () => {
     ["an invisible character in the tool's name", event("Re\u200bad"), "", {}, "U+200B"],
     ["a space before the tool's name", event(" Read"), "", {}, "`tool_name`"],
     ["a space before the name of a server's tool", event("mcp__bank__ pay"), "", {}, "`tool_name`"],
-    ["half a surrogate pair", event("Read", { text: "\ud800" }), "", {}, "surrogate"],
+    ["half a surrogate pair", event("Read", { text: "\ud800" }), "", {}, "`tool_input.text` must not hold half"],
+    [
+      "U+0000",
+      event("Read", { texts: ["a", "b\u0000"] }),
+      "",
+      {},
+      "`tool_input.texts[1]` must not hold the character U+0000",
+    ],
+    ["U+0000 in a name", event("Read", { "a\u0000": 1 }), "", {}, "U+0000"],
+    ["more values than a request may hold", event("Read", { list: Array(25_000).fill(0) }), "", {}, "25,000 values"],
     ["a hold without end", event("Read"), "?hold_seconds=9999", {}, "`hold_seconds`"],
     ["too large a body", event("Read", { text: "x".repeat(2_000_000) }), "", {}, "bytes"],
   ];

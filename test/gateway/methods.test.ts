@@ -369,6 +369,16 @@ describe("the methods that pass the MCP gateway", () => {
       const { status, text } = await client.send(body);
       expect(status, `${body} ${text}`).to.equal(400);
     }
+    for (const [args, problem] of [
+      [String.raw`{"a":["\u0000"]}`, "`params.arguments.a[0]` must not hold the character U+0000"],
+      [String.raw`{"\u0000":1}`, "must not hold the character U+0000"],
+      [`{"a":[${Array(25_000).fill("0").join()}]}`, "must not hold more than 25,000 values"],
+    ] as const) {
+      const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":${args}}}`;
+      const { status, body: answer } = await client.send(body);
+      expect([status, answer.error?.code]).to.deep.equal([400, -32_600]);
+      expect(answer.error?.message).to.contain(problem);
+    }
     for (const body of [
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"__proto__":{"name":"pay"}}}`,
       `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":{"a":1},"arguments":{}}}`,

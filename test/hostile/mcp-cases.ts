@@ -25,6 +25,8 @@ const INVALID = coded("RPC_32600");
 const BAD_PARAMS = coded("RPC_32602");
 const UNKNOWN_METHOD = coded("RPC_32601", "RPC_32020");
 const MALFORMED = coded("MALFORMED_JSON");
+/** Right for what no record can keep: U+0000, half of a surrogate pair, a number beyond all numbers. */
+const UNKEPT = coded("INVALID_FIELD");
 const PASSED = coded("PASSED");
 /** Right for what a server may hear of, and what nothing comes of. */
 const HEARD = coded("HTTP_202");
@@ -85,9 +87,14 @@ function disguisedArguments(draw: Draw, lab: GatewayLab, { lane, generation, pla
     if (typeof amount === "number" && !Number.isFinite(amount)) {
       // JSON has no such number.
       draw.takeUses();
-      draw.use("mcp number: not finite", MALFORMED);
+      draw.use("mcp number: not finite", UNKEPT);
       const request = ask({ amount: 1 });
       return { ...request, body: Buffer.from(request.body.toString().replace('"amount":1', '"amount":1e999')) };
+    }
+    if (typeof amount === "string" && amount.includes("\u0000")) {
+      draw.takeUses();
+      draw.use("mcp number: with U+0000", UNKEPT);
+      return ask({ amount });
     }
     draw.use("mcp number: another form", [...SAME, ...coded("INVALID_FIELD", "RPC_32602", "MALFORMED_JSON", "PASSED")]);
     return ask({ amount });
@@ -99,14 +106,14 @@ function disguisedArguments(draw: Draw, lab: GatewayLab, { lane, generation, pla
     ["beside others", SAME, () => ask({ a: 1, ...args, b: [{ amount: 1 }] })],
     [
       "beside an odd member",
-      [...SAME, ...MALFORMED],
+      [...SAME, ...UNKEPT],
       () => ask(JSON.parse(JSON.stringify(args).replace("{", `{${JSON.stringify(odd)}:{},`))),
     ],
     ["beside their input", SAME, () => ask(args, { input: small, args: small, Arguments: small })],
     ["in another member", PASSED, () => ask(small, { input: args, ARGUMENTS: args })],
     [
       "in an odd member",
-      [...PASSED, ...MALFORMED],
+      [...PASSED, ...UNKEPT],
       () => ask(JSON.parse(`{${JSON.stringify(odd)}:${JSON.stringify(args)}}`)),
     ],
     ["in a text", BAD_PARAMS, () => ask(JSON.stringify(args))],
@@ -247,14 +254,15 @@ function disguisedText(draw: Draw, lab: GatewayLab, { lane, generation, plain }:
     [
       "an odd id",
       [...INVALID, ...MALFORMED],
-      () => withId(draw.pick(["null", "1.5", "true", "{}", "[1]", "9007199254740993", "1e400"])),
+      () => withId(draw.pick(["null", "1.5", "true", "{}", "[1]", "9007199254740993"])),
     ],
-    ["another id", SAME, () => withId(draw.pick(['"x"', "-1", "0", "1e3", '""', '"\\u0000"', '"__proto__"']))],
+    ["an id that nothing can keep", UNKEPT, () => withId(draw.pick(["1e400", '"\\u0000"', '"\\ud800"']))],
+    ["another id", SAME, () => withId(draw.pick(['"x"', "-1", "0", "1e3", '""', '"__proto__"']))],
     ["no id", INVALID, () => of(text.replace(`"id":${whole.id},`, ""))],
     ["an id twice", coded("DUPLICATE_FIELD"), () => beside('"id":7')],
     ["another version", INVALID, () => of(text.replace('"2.0"', draw.pick(['"1.0"', "2.0", "null", '"2.0 "'])))],
     ["a result beside it", INVALID, () => beside(draw.pick(['"result":{}', '"error":{"code":1,"message":"a"}']))],
-    ["an odd member", [...INVALID, ...MALFORMED], () => beside(`${JSON.stringify(odd)}:${text}`)],
+    ["an odd member", [...INVALID, ...UNKEPT], () => beside(`${JSON.stringify(odd)}:${text}`)],
     [
       "params in a list",
       [...INVALID, ...BAD_PARAMS],
@@ -268,8 +276,9 @@ function disguisedText(draw: Draw, lab: GatewayLab, { lane, generation, plain }:
     [
       "white space in its method",
       UNKNOWN_METHOD,
-      () => named(draw.pick([` ${method}`, `${method}\t`, `${method}\u0000`, `${method}\u00a0`])),
+      () => named(draw.pick([` ${method}`, `${method}\t`, `${method}\u00a0`])),
     ],
+    ["U+0000 in its method", UNKEPT, () => named(`${method}\u0000`)],
     [
       "another slash in its method",
       UNKNOWN_METHOD,

@@ -28,10 +28,12 @@ const withMetadata = (request: Request, metadata: object): Request => ({
   metadata: metadata as JsonObject,
 });
 
+const isStorable = (name: string): boolean => name.isWellFormed() && !name.includes("\u0000");
+
 /** A member of an odd name, with what is right for it within `field`. */
 function oddMember(draw: Draw, value: unknown, field: string): readonly [string, unknown] {
   const name = draw.pick(ODD_MEMBERS);
-  draw.use(`odd member ${JSON.stringify(name)}`, name.isWellFormed() ? SAME : refused(field));
+  draw.use(`odd member ${JSON.stringify(name)}`, isStorable(name) ? SAME : refused(field));
   return [name, value];
 }
 

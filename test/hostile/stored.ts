@@ -390,7 +390,8 @@ async function storedMandate(lab: Lab, draw: Draw): Promise<void> {
     ["none", SAME, () => ""],
     ["long", SAME, () => "a".repeat(30_000)],
     ["short", SAME, () => "x"],
-    ["a control character", SAME, () => "\u0000"],
+    ["a control character", SAME, () => "\u0001"],
+    ["U+0000", refused("action_content"), () => "\u0000"],
   ]);
   await lab.attempt(draw, verdict, { ...request, agentId, actionContent });
   await archive(lab, mandate);

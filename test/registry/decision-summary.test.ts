@@ -135,6 +135,31 @@ describe("a summary of decisions", () => {
     }
   });
 
+  it("counts the entries of an earlier version that hold U+0000, and all others with them.", async () => {
+    const other = await openWorkspace();
+    try {
+      const agentId = await other.agent();
+      await other.mandate([rule(Decision.BLOCK, "drop")], { name: "house rules" });
+      await other.mandate([rule(Decision.BLOCK, "re*")], { name: "watcher", mode: MandateMode.OBSERVE });
+      const metadata = { "a\u0000": "\\u0000", list: ["\u0000"] };
+      for (const actionType of ["drop", "read"]) {
+        await attempt(other.log, { agentId, actionType, actionContent: "\u0000", metadata });
+        await attempt(other.log, { agentId, actionType });
+      }
+      for (const asked of [{}, { agentId }]) {
+        const { topReasons, observed } = await other.enforcement.summarizeDecisions(asked);
+        expect(topReasons.map(({ code, mandateName, count: times }) => [code, mandateName, times])).to.deep.equal([
+          ["ACTION_MATCHED", "house rules", 2n],
+        ]);
+        expect(observed.map(({ mandateName, wouldBlock }) => [mandateName, wouldBlock])).to.deep.equal([
+          ["watcher", 2n],
+        ]);
+      }
+    } finally {
+      await other.close();
+    }
+  });
+
   it("refuses windows that end before they begin, that are too long, and too many buckets, naming the field.", async () => {
     const ask = async (request: object) =>
       (await failureOf(test.enforcement.summarizeDecisions(request))).violations.map(({ field }) => field);

@@ -70,6 +70,25 @@ describe("listDecisionReceipts", () => {
     }
   });
 
+  it("finds the tool of entries of an earlier version that hold U+0000, and of all others.", async () => {
+    const other = await openWorkspace();
+    try {
+      const agentId = await other.agent();
+      const action = { agentId, actionType: "send", tool: "Mail" };
+      const odd = { actionContent: "\u0000", metadata: { "a\u0000": "\\u0000", mail: '"tool":"Mail"' } };
+      const sent = [await attempt(other.log, { ...action, ...odd }), await attempt(other.log, action)];
+      await attempt(other.log, { agentId, actionType: "send", ...odd });
+      const list = (filter: DecisionFilter) =>
+        listDecisionReceipts(other.database.pool, "default", filter, { size: 9, after: undefined });
+      for (const narrow of [{}, { agentId }]) {
+        const { items } = await list({ tool: "Mail", ...narrow });
+        expect(items.map(({ body }) => body.seq)).to.deep.equal(sent.map(({ seq }) => seq).reverse());
+      }
+    } finally {
+      await other.close();
+    }
+  });
+
   it("gives what fits an action type, its beginning and a tool, however few entries are looked at for a page.", async () => {
     const narrow = [
       { actionType: "READ.IT" },

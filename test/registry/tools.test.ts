@@ -132,7 +132,7 @@ describe("tools", () => {
   it("refuses what the store cannot keep.", async () => {
     const { tools } = test;
     const inputSchema = { type: "object", title: "a\u0000b" };
-    expect(await reasonOf(tools.registerTool({ name: "nul", inputSchema }))).to.equal("SCHEMA_INVALID");
+    expect(await reasonOf(tools.registerTool({ name: "nul", inputSchema }))).to.equal("INVALID_FIELD");
     const description = "a\u0000b";
     const call = tools.registerTool({ name: "nul", description, inputSchema: { type: "object" } });
     expect(await reasonOf(call)).to.equal("INVALID_FIELD");

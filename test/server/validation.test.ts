@@ -1,4 +1,12 @@
-import { create, type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  type Message,
+  type MessageInitShape,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import { ListValueSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { CreateApiKeyRequestSchema } from "../../gen/agentcontrol/v1/admin_service_pb.js";
@@ -10,6 +18,7 @@ import { CreateWebhookRequestSchema } from "../../gen/agentcontrol/v1/webhook_se
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { grpcStatusFrom } from "../../src/server/grpc.ts";
 import { createRequestChecks } from "../../src/server/validation.ts";
+import { METHODS } from "../conformance/methods.ts";
 import { ADMIN_KEY, GOOD, type Harness, startHarness, WIRES } from "./harness.ts";
 
 const checkOf = createRequestChecks(64);
@@ -55,6 +64,101 @@ describe("a field that is wrong", () => {
       "rules[0].conditions.count_decisions[0] must be one of `allow`, `block`, `escalate`",
     );
   });
+});
+
+const NUL = "a\u0000b";
+
+/** Makes messages of a type that hold U+0000 in one text each, with the path of the text. */
+function* messagesWithNul(
+  schema: DescMessage,
+  inside: readonly DescMessage[] = [],
+): Generator<readonly [path: string, message: Message]> {
+  if (inside.includes(schema)) return;
+  const put = (field: DescField, value: unknown): Message => {
+    const message = create(schema);
+    const local = message as Message & Record<string, unknown>;
+    if (field.oneof !== undefined) local[field.oneof.localName] = { case: field.localName, value };
+    else local[field.localName] = field.fieldKind === "list" ? [value] : value;
+    return message;
+  };
+  for (const field of schema.fields) {
+    const at = field.fieldKind === "list" ? `${field.name}[0]` : field.name;
+    if (field.message === undefined) {
+      if (field.scalar === ScalarType.STRING) yield [at, put(field, NUL)];
+    } else if (field.message.typeName === "google.protobuf.Struct") {
+      yield [`${at}.deep[0].text`, put(field, { deep: [{ text: NUL }] })];
+      yield [String.raw`${at}["a\u0000b"]`, put(field, { [NUL]: 1 })];
+    } else if (field.message.typeName === "google.protobuf.Value") {
+      yield [at, put(field, create(ValueSchema, { kind: { case: "stringValue", value: NUL } }))];
+    } else if (field.message.typeName === "google.protobuf.ListValue") {
+      const values = [{ kind: { case: "stringValue" as const, value: NUL } }];
+      yield [`${at}[0]`, put(field, create(ListValueSchema, { values }))];
+    } else {
+      for (const [below, message] of messagesWithNul(field.message, [...inside, schema]))
+        yield [`${at}.${below}`, put(field, message)];
+    }
+  }
+}
+
+describe("U+0000, which the database cannot keep,", () => {
+  it("is refused in every text of every request, which the error names.", () => {
+    let texts = 0;
+    for (const { input } of METHODS) {
+      const check = checkOf(input);
+      for (const [path, message] of messagesWithNul(input)) {
+        texts += 1;
+        let fault: unknown;
+        try {
+          check(message);
+        } catch (error) {
+          fault = error;
+        }
+        expect(fault, `${input.name} ${path}`).to.be.instanceOf(ControlPlaneError);
+        const { reason, violations } = fault as ControlPlaneError;
+        expect(reason).to.equal(ErrorReason.INVALID_FIELD);
+        expect(violations.map(({ field, description }) => `${field} ${description}`)).to.deep.equal([
+          `${path} must not hold the character U+0000`,
+        ]);
+      }
+    }
+    expect(texts).to.be.above(300);
+  });
+
+  it("is named in every text of one request.", () => {
+    const metadata = { note: NUL, list: [NUL, "b", Number.NaN], [NUL]: NUL };
+    expect(faultsOf(InterceptRequestSchema, { ...GOOD, actionContent: NUL, metadata })).to.deep.equal([
+      "action_content must not hold the character U+0000",
+      "metadata.list[0] must not hold the character U+0000",
+      "metadata.list[2] must be a finite number",
+      "metadata.note must not hold the character U+0000",
+      String.raw`metadata["a\u0000b"] must not hold the character U+0000`,
+    ]);
+  });
+
+  const POISONED: readonly (readonly [over: object, field: string])[] = [
+    [{ actionContent: NUL }, "action_content"],
+    [{ metadata: { arguments: { lines: ["a", NUL] } } }, "metadata.arguments.lines[1]"],
+    [{ metadata: { arguments: { [NUL]: 1 } } }, String.raw`metadata.arguments["a\u0000b"]`],
+  ];
+  let harness: Harness;
+  before(async () => {
+    harness = await startHarness();
+  });
+  after(() => harness.stop());
+
+  for (const wire of WIRES) {
+    it(`is refused over ${wire}, and nothing is decided.`, async () => {
+      for (const [over, field] of POISONED) {
+        const refused = await harness.intercept(wire, { ...GOOD, ...over }, { key: ADMIN_KEY });
+        expect([refused.code, refused.reason, refused.metadata.field]).to.deep.equal([
+          "INVALID_ARGUMENT",
+          "INVALID_FIELD",
+          field,
+        ]);
+      }
+      expect(harness.seen).to.deep.equal([]);
+    });
+  }
 });
 
 describe("free JSON of very many values", () => {

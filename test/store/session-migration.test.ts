@@ -8,6 +8,7 @@ const SESSION = `ses_${"a".repeat(26)}`;
 const BODIES: readonly (readonly [kind: number, body: object, session: string | null])[] = [
   [0, { action: { metadata: { session_id: "ses_other" } }, session_id: SESSION }, SESSION],
   [2, { action: {}, session_id: SESSION }, SESSION],
+  [0, { action: { action_content: "\u0000", metadata: { "\\u0000": "a\u0000" } }, session_id: SESSION }, SESSION],
   [0, { action: { metadata: { session_id: SESSION } } }, null],
   [0, { action: {}, session_id: "ses_none\n" }, null],
   [1, { session_id: SESSION }, null],

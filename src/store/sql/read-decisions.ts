@@ -1,3 +1,5 @@
+import { BODY_AS_JSON } from "./sealed-body.ts";
+
 /**
  * Condition for decisions in statements that read a stretch of the log in order. `kind in (0, 2)` would make the index
  * `ledger_entry_agent` eligible: without statistics, as after a restore or a burst of appends, the planner would choose it
@@ -22,7 +24,7 @@ const STRETCH = "seq >= $2 and seq < $3 and ($4::smallint is null or decision = 
  * body, which keeps most bodies from being parsed. Each may be null.
  */
 const LISTED = `${STRETCH} and ($7::text is null or action_type = $7) and ($8::text is null or starts_with(action_type, $8))
-  and ($9::text is null or case when strpos(body, $10) > 0 then body::json #>> '{action,tool}' = $9 else false end)`;
+  and ($9::text is null or case when strpos(body, $10) > 0 then ${BODY_AS_JSON} #>> '{action,tool}' = $9 else false end)`;
 
 /**
  * Lists decisions between two indexes, newest first, by reading the primary key backwards until the page is full. Times

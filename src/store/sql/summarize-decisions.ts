@@ -1,3 +1,5 @@
+import { BODY_AS_JSON } from "./sealed-body.ts";
+
 /*
  * The statements of a summary of decisions. They run one after the other in one READ ONLY snapshot. None of them reads the rows
  * of the decisions that it counts: what the two indexes include is enough.
@@ -51,8 +53,8 @@ export const countDecisionsOfAgent = {
 
 // Only bodies that may hold reasons are parsed: most decisions allow, and no mandate observes them.
 const countReasons = (decisions: string): string => `with looked as materialized (
-    select case when decision >= 2 then coalesce(body::json -> 'reasons', '[{"code":"DEFAULT"}]') end as reasons,
-      case when strpos(body, '"observed":[') > 0 then body::json -> 'observed' end as observed
+    select case when decision >= 2 then coalesce(${BODY_AS_JSON} -> 'reasons', '[{"code":"DEFAULT"}]') end as reasons,
+      case when strpos(body, '"observed":[') > 0 then ${BODY_AS_JSON} -> 'observed' end as observed
     from (select seq, decision, body from ledger_entry where ${decisions} order by seq desc limit $4) newest
   )
   select (select count(*)::float8 from looked) as looked,
