@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { findShadowed, type ShadowedRule } from "../../src/dryrun/ask/shadowed.ts";
 import { coversAction, coversAgent } from "../../src/dryrun/trace.ts";
-import { doInTurns } from "../../src/dryrun/work.ts";
+import { doInTurns } from "../../src/async/work.ts";
 import { Checks } from "../../src/policy/checks.ts";
 import { matchesPattern } from "../../src/policy/names.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";

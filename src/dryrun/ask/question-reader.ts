@@ -1,12 +1,12 @@
 import { create, fromJsonString } from "@bufbuild/protobuf";
 import { type AskRequest, AskRequestSchema } from "../../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { doInTurns } from "../../async/work.ts";
 import { type ControlPlaneError, ErrorReason } from "../../errors.ts";
 import { completionFrom } from "../../semantic/completion.ts";
 import { framed } from "../../semantic/frame.ts";
 import type { Model, ModelLog } from "../../semantic/model.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { Slots } from "../slots.ts";
-import { doInTurns } from "../work.ts";
 import { isGrounded } from "./grounding.ts";
 import { type OfferedNames, offeredNames } from "./offered-names.ts";
 import { type Asked, aboutText, textError } from "./question.ts";
