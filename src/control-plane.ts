@@ -275,7 +275,11 @@ function createMcpParts({
     largeRequests,
     scrubJson: redaction.scrubJson,
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
-    upstreams: new Upstreams({ lookup: targets.lookup, children: new Children({ isolation, log }) }),
+    upstreams: new Upstreams({
+      lookup: targets.lookup,
+      children: new Children({ isolation, log }),
+      maxResultBytes: config.mcpMaxResultBytes,
+    }),
     holdMs: config.mcpHoldMs,
     progressHoldMs: config.mcpProgressHoldMs ?? undefined,
     answerMs: config.mcpAnswerMs,
