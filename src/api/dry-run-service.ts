@@ -108,6 +108,7 @@ function questionFrom(
   assertMayDraft(caller, drafts);
   return {
     workspaceId: caller.workspaceId,
+    agentId: caller.agentId,
     actions,
     signal,
     drafts: drafts.map(draftOf),
@@ -334,7 +335,7 @@ export function createDryRunService(options: DryRunServiceOptions): ServiceDefin
       const question = request.form.case === undefined ? request.question : request.form;
       const { asked, text, holds, evidence } = await ask(
         { ...parts, dryRuns, questions },
-        { workspaceId: caller.workspaceId, question, signal, actionOf },
+        { workspaceId: caller.workspaceId, agentId: caller.agentId, question, signal, actionOf },
       );
       return {
         answer: {

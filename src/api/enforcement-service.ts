@@ -7,9 +7,9 @@ import {
   type InterceptResponseSchema,
   type SummarizeDecisionsResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { Slots } from "../async/slots.ts";
 import type { Intercept } from "../decision/intercept.ts";
-import { Slots } from "../dryrun/slots.ts";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, overShare } from "../errors.ts";
 import { LogFeed } from "../log/log-feed.ts";
 import { readReceipts, readToolDigest } from "../log/receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -49,8 +49,9 @@ function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitSh
 const unlessEmpty = (text: string): string | undefined => (text === "" ? undefined : text);
 
 /** Maximum number of summaries that a process reads at once: each holds a connection of the pool. */
-const MAX_SUMMARIES = 2;
-const MAX_WAITING_SUMMARIES = 32;
+const MAX_SUMMARIES = 4;
+/** Summaries that are read or wait. */
+const MAX_SUMMARIES_WANTED = 72;
 
 const countsFrom = ({ allow, block, escalate }: DecisionCounts) => ({
   allow: BigInt(allow),
@@ -104,7 +105,15 @@ export function createEnforcementService({
 }: EnforcementServiceParts): ServiceDefinition {
   const feeds = new WeakMap<WorkspaceLog, LogFeed<DecisionRow>>();
 
-  const summaries = new Slots({ maxTaken: MAX_SUMMARIES, maxWaiting: MAX_WAITING_SUMMARIES });
+  const summaries = new Slots({
+    name: "summaries",
+    permits: MAX_SUMMARIES,
+    size: MAX_SUMMARIES_WANTED,
+    unit: "summaries of decisions",
+    advice: "ask for fewer at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
 
   const feedOf = (log: WorkspaceLog): LogFeed<DecisionRow> => {
     const feed = feeds.get(log) ?? new LogFeed<DecisionRow>(log, { isNotified: false });
@@ -166,7 +175,7 @@ export function createEnforcementService({
       const { items, next } = await listDecisionReceipts(pool, caller.workspaceId, filter, page);
       return { decisions: items.map(decisionRecordFrom), nextPageToken: page.tokenAfter(next) };
     },
-    async summarizeDecisions(request, { caller }) {
+    async summarizeDecisions(request, { caller, signal }) {
       const { agentId, since, until, bucketSeconds } = request;
       const log = await logs.of(caller.workspaceId);
       const state = await log.caughtUp();
@@ -178,7 +187,8 @@ export function createEnforcementService({
         bucketSeconds: bucketSeconds === 0 ? undefined : bucketSeconds,
       };
       const window = summaryWindow(query, log.nowMs);
-      const summary = await summaries.run(() => summarizeDecisions(pool, caller.workspaceId, window));
+      const read = () => summarizeDecisions(pool, caller.workspaceId, window);
+      const summary = await summaries.run(read, caller, signal);
       return summaryFrom(window, summary);
     },
     async *watchDecisions(request, { caller, signal }) {

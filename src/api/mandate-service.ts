@@ -11,9 +11,10 @@ import {
   SequenceMode,
   type UpdateMandateRequest,
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Slots } from "../async/slots.ts";
 import { type ListedLimit, listLimits } from "../dryrun/limits.ts";
 import { testWarnings } from "../dryrun/publish-warnings.ts";
-import { Slots } from "../dryrun/slots.ts";
+import { overShare } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { OrderedSpec } from "../policy/types.ts";
@@ -76,8 +77,9 @@ function packDraftFrom({ name, mandates, expectedDigest, adopt }: ApplyPackReque
 }
 
 /** Maximum number of lists of limits that a process makes at once: decisions come between their parts. */
-const MAX_LIMIT_LISTS = 2;
-const MAX_WAITING_LISTS = 32;
+const MAX_LIMIT_LISTS = 4;
+/** Lists that are made or wait. */
+const MAX_LISTS_WANTED = 72;
 
 function limitFrom({ mandate, rule, groups, moreGroups }: ListedLimit): MessageInitShape<typeof LimitSchema> {
   const { velocity, ordered, source } = rule;
@@ -110,7 +112,15 @@ function limitFrom({ mandate, rule, groups, moreGroups }: ListedLimit): MessageI
 
 /** Creates the functions of MandateService. */
 export function createMandateService({ logs, database }: MandateServiceOptions): ServiceDefinition {
-  const slots = new Slots({ maxTaken: MAX_LIMIT_LISTS, maxWaiting: MAX_WAITING_LISTS });
+  const slots = new Slots({
+    name: "limit_lists",
+    permits: MAX_LIMIT_LISTS,
+    size: MAX_LISTS_WANTED,
+    unit: "lists of limits",
+    advice: "ask for fewer at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
 
   /** Runs the tests of the mandates that a pack updated. */
   const failingTests = async (log: WorkspaceLog, { mandates }: PackDraft, updated: readonly PackedMandate[]) => {
@@ -155,7 +165,7 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const agentId = request.agentId === "" ? undefined : request.agentId;
       const page = namePageFrom(request, "limits", agentId);
       const query = { workspaceId: caller.workspaceId, agentId, signal };
-      const { items, next } = await slots.run(() => listLimits({ logs }, query, page));
+      const { items, next } = await slots.run(() => listLimits({ logs }, query, page), caller, signal);
       return { limits: items.map(limitFrom), nextPageToken: page.tokenAfter(next) };
     },
 

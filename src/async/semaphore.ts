@@ -2,7 +2,7 @@
 export interface SemaphoreOptions {
   /** Maximum number of permits in use. */
   readonly permits: number;
-  /** Maximum number of permits that one key holds. Default: all. */
+  /** Maximum number of permits that one key holds, besides the share that every key has. Default: unbounded. */
   readonly maxPerKey?: number | undefined;
   /** Maximum number of callers of one key that wait. Default: unbounded. */
   readonly maxWaiting?: number | undefined;
@@ -22,8 +22,8 @@ export type Release = () => void;
 type Waiter = (release: Release) => void;
 
 /**
- * Counting semaphore that is fair between keys: they take turns, and each key's callers go first in, first out. Callers without a
- * key form one queue.
+ * Counting semaphore that is fair between keys: they take turns, and each key's callers go first in, first out. A key holds at most
+ * as many permits as are free then, as in a `SharedPot`, but one in any case. Callers without a key form one queue.
  */
 export class Semaphore {
   readonly #permits: number;
@@ -34,7 +34,11 @@ export class Semaphore {
   readonly #waiting = new Map<string, Set<Waiter>>();
   #held = 0;
 
-  constructor({ permits, maxPerKey = permits, maxWaiting = Number.POSITIVE_INFINITY }: SemaphoreOptions) {
+  constructor({
+    permits,
+    maxPerKey = Number.POSITIVE_INFINITY,
+    maxWaiting = Number.POSITIVE_INFINITY,
+  }: SemaphoreOptions) {
     this.#permits = permits;
     this.#maxPerKey = maxPerKey;
     this.#maxWaiting = maxWaiting;
@@ -79,7 +83,9 @@ export class Semaphore {
   }
 
   #mayEnter(key: string): boolean {
-    return this.#held < this.#permits && (this.#heldByKey.get(key) ?? 0) < this.#maxPerKey;
+    const free = this.#permits - this.#held;
+    const next = (this.#heldByKey.get(key) ?? 0) + 1;
+    return free > 0 && next <= this.#maxPerKey && next <= Math.max(1, free - 1);
   }
 
   #enter(key: string): Release {

@@ -100,6 +100,11 @@ export class SharedPot {
     return portion;
   }
 
+  /** Takes an amount; undefined if there is no room for it. */
+  takeIfRoom(holder: Holder, amount = 1): Portion | undefined {
+    return this.refusalOf(holder, amount) === undefined ? this.take(holder, amount) : undefined;
+  }
+
   /** Returns an empty portion, for an amount that becomes known by and by. */
   open(holder: Holder): Portion {
     return new HeldPortion((change) => this.#change(holder, change));

@@ -1,3 +1,4 @@
+import type { Holder } from "../async/shared-pot.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
@@ -91,6 +92,8 @@ function rehearse(log: WorkspaceLog, action: Action): Promise<Outcome> {
   return log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
 }
 
+const holderOf = ({ workspaceId }: WorkspaceLog, { agentId }: Action): Holder => ({ workspaceId, agentId });
+
 /** Adds the results of the checks that would take too long at the action's turn, such as patterns over a long text. */
 async function withLongAnswers(
   checker: LongChecker,
@@ -100,7 +103,7 @@ async function withLongAnswers(
 ): Promise<Action> {
   const { policy } = await rehearse(log, action);
   if (policy === undefined || policy.missingChecks.length === 0) return action;
-  return { ...action, longAnswers: await checker.run(log.workspaceId, policy.missingChecks, signal) };
+  return { ...action, longAnswers: await checker.run(holderOf(log, action), policy.missingChecks, signal) };
 }
 
 /**
@@ -112,8 +115,9 @@ async function withGuardAnswers(guard: Guard, log: WorkspaceLog, action: Action,
   const questions = new Map(policy?.guards.map(({ spec }) => [spec.key, spec]));
   // The tool that the action calls, even if only its metadata or its type names it.
   const asked = { ...action, tool: toolName };
+  const holder = holderOf(log, action);
   const ask = async ({ key, prompt, timeoutMs }: SemanticSpec): Promise<[string, GuardAnswer]> => {
-    return [key, await guard.judge({ rule: prompt, action: asked, timeoutMs }, signal)];
+    return [key, await guard.judge({ rule: prompt, action: asked, holder, timeoutMs }, signal)];
   };
   return { ...action, answers: new Map(await Promise.all([...questions.values()].map(ask))) };
 }

@@ -1,4 +1,3 @@
-import { doAtOnce, doInTurns, type Work } from "../async/work.ts";
 import type { DatabaseClock } from "../log/clock.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
@@ -7,10 +6,13 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { type BacktestEvent, type BacktestQuery, backtest } from "./backtest/backtest.ts";
 import { OwnStates, type Supposition } from "./own-state.ts";
+import { doAtOnce, doInTurns, type Work } from "./work.ts";
 
 /** Query of a dry run. */
 export interface Question extends Supposition {
   readonly workspaceId: string;
+  /** Agent that asks. Default: the caller is none. */
+  readonly agentId?: string | null | undefined;
   readonly actions: readonly Action[];
   /** Aborts when the caller leaves. */
   readonly signal: AbortSignal;
@@ -66,20 +68,20 @@ export class DryRuns {
   }
 
   async #runOnce<T>(question: Question, work: DryRunWork<T>): Promise<T> {
-    const { workspaceId, actions, drafts, atMs } = question;
+    const { workspaceId, agentId, actions, drafts, atMs } = question;
     if (drafts.length === 0 && atMs === undefined) {
       const log = await this.#parts.logs.of(workspaceId);
       const done = await log.dryRun(actions, (state, nowMs) => doAtOnce(work(state, actions, nowMs)));
       if (done !== undefined) return done.result;
     }
-    return this.#ownStates.run(workspaceId, question, actions, (state, nowMs) =>
+    return this.#ownStates.run({ workspaceId, agentId }, question, actions, (state, nowMs) =>
       doInTurns(work(state, actions, nowMs)),
     );
   }
 
   /** Makes the checks that were left out; undefined if there were none. */
   async #withLongChecks(
-    { workspaceId, actions, signal }: Question,
+    { workspaceId, agentId, actions, signal }: Question,
     outcomes: readonly Outcome[],
   ): Promise<readonly Action[] | undefined> {
     if (outcomes.every(({ policy }) => (policy?.missingChecks ?? []).length === 0)) return undefined;
@@ -87,7 +89,8 @@ export class DryRuns {
     const checked: Action[] = [];
     for (const [index, action] of actions.entries()) {
       const missing = outcomes[index]?.policy?.missingChecks ?? [];
-      const longAnswers = missing.length === 0 ? undefined : await checker.run(workspaceId, missing, signal);
+      const longAnswers =
+        missing.length === 0 ? undefined : await checker.run({ workspaceId, agentId }, missing, signal);
       checked.push({ ...action, longAnswers });
     }
     return checked;

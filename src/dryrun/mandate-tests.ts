@@ -1,4 +1,5 @@
-import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
+import { Slots } from "../async/slots.ts";
+import { ControlPlaneError, ErrorReason, notFound, overShare } from "../errors.ts";
 import { toolKey } from "../policy/names.ts";
 import { type Page, type PageRequest, pageFrom } from "../registry/page.ts";
 import { type MandateState, mandateSourceFrom } from "../state/policies.ts";
@@ -10,7 +11,6 @@ import type { DryRunParts } from "./dry-runs.ts";
 import { generateTests } from "./generate-tests.ts";
 import type { MandateTest, TestNote, TestSuite } from "./mandate-test.ts";
 import { type AnswerLongChecks, runTests, type TestRun } from "./run-tests.ts";
-import { Slots } from "./slots.ts";
 
 /** Parts that the tests of mandates need: those of dry runs, and the database in which generated tests are stored. */
 export interface MandateTestParts extends DryRunParts {
@@ -29,9 +29,8 @@ export interface StoredSuite extends TestSuite {
   readonly version: number;
 }
 
-/** Maximum number of calls that generate or run tests at once, and of those that wait; past it OVERLOADED. */
-const MAX_AT_WORK = 1;
-const MAX_WAITING = 16;
+/** Calls that generate or run tests or wait for their turn, of which one workspace alone may have half. */
+const MAX_CALLS = 34;
 
 const NO_TESTS: TestSuite = { tests: [], notes: [] };
 
@@ -47,7 +46,16 @@ function staleRules({ compiled }: MandateState): ReadonlySet<number> {
 /** Generates, stores and runs the tests of mandates. Running and listing write nothing. */
 export class MandateTests {
   readonly #parts: MandateTestParts;
-  readonly #slots = new Slots({ maxTaken: MAX_AT_WORK, maxWaiting: MAX_WAITING });
+  // One at a time: they compute in the event loop.
+  readonly #slots = new Slots({
+    name: "mandate_tests",
+    permits: 1,
+    size: MAX_CALLS,
+    unit: "calls that generate or run tests of mandates",
+    advice: "make fewer at once",
+    retryAfterSeconds: 2,
+    refuse: overShare,
+  });
 
   constructor(parts: MandateTestParts) {
     this.#parts = parts;
@@ -63,7 +71,8 @@ export class MandateTests {
     const mandate = await this.#inForce(state, mandateId);
     const { version } = mandate.compiled;
     const source = mandateSourceFrom(mandate.sealed);
-    const suite = await this.#slots.run(() => generateTests(source, toolsOf(state), staleRules(mandate), signal));
+    const work = () => generateTests(source, toolsOf(state), staleRules(mandate), signal);
+    const suite = await this.#slots.run(work, { workspaceId }, signal);
     const row = { workspaceId, mandateId, version, suite: JSON.stringify(suite), createdAtMs: logs.clock.now() };
     await stored(
       database.orm.em.fork().transactional(async (transaction) => {
@@ -98,9 +107,10 @@ export class MandateTests {
     const { compiled } = await this.#inForce(state, mandateId);
     const { version } = compiled;
     const { tests } = (await this.#storedSuite(workspaceId, mandateId, version)) ?? NO_TESTS;
-    const answerLongChecks: AnswerLongChecks = (checks) => checker.run(workspaceId, checks, signal);
+    const answerLongChecks: AnswerLongChecks = (checks) => checker.run({ workspaceId }, checks, signal);
     const options = { signal, answerLongChecks };
-    const { runs } = await this.#slots.run(() => runTests(tests, compiled, toolsOf(state), options));
+    const work = () => runTests(tests, compiled, toolsOf(state), options);
+    const { runs } = await this.#slots.run(work, { workspaceId }, signal);
     return { runs, version };
   }
 

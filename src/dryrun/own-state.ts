@@ -1,4 +1,7 @@
-import { ErrorReason, invalidField, notFound } from "../errors.ts";
+import type { Release } from "../async/semaphore.ts";
+import type { Holder } from "../async/shared-pot.ts";
+import { Slots } from "../async/slots.ts";
+import { ErrorReason, invalidField, notFound, overShare } from "../errors.ts";
 import type { DatabaseClock } from "../log/clock.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { loadNamed, loadSnapshot } from "../state/load.ts";
@@ -7,7 +10,6 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { stored } from "../store/database.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { applyDrafts, type Draft } from "./drafts.ts";
-import { Slots } from "./slots.ts";
 
 /** Suppositions of a dry run. */
 export interface Supposition {
@@ -16,16 +18,24 @@ export interface Supposition {
   readonly atMs: number | undefined;
 }
 
-/** Maximum number of such states in memory: each is as large as the state that the workspace decides on. */
-const MAX_LOADED = 2;
-/** Maximum number of calls that wait for one; past it OVERLOADED. */
-const MAX_WAITING = 16;
+/** Maximum number of such states in memory, of which one workspace alone has half: each is as large as the state it decides on. */
+const MAX_LOADED = 4;
+/** Dry runs that have one or wait for it. */
+const MAX_DRY_RUNS = 40;
 
 /** Loads states that no other request uses, in READ ONLY transactions, for dry runs that cannot use the state in force. */
 export class OwnStates {
   readonly #reads: ReadOnlyDatabase;
   readonly #clock: Pick<DatabaseClock, "now">;
-  readonly #slots = new Slots({ maxTaken: MAX_LOADED, maxWaiting: MAX_WAITING });
+  readonly #slots = new Slots({
+    name: "dry_runs",
+    permits: MAX_LOADED,
+    size: MAX_DRY_RUNS,
+    unit: "dry runs on a state of their own",
+    advice: "make fewer at once",
+    retryAfterSeconds: 2,
+    refuse: overShare,
+  });
 
   constructor(reads: ReadOnlyDatabase, clock: Pick<DatabaseClock, "now">) {
     this.#reads = reads;
@@ -38,20 +48,20 @@ export class OwnStates {
    * publishing a draft would.
    */
   async run<T>(
-    workspaceId: string,
+    holder: Holder,
     supposition: Supposition,
     actions: readonly Action[],
     run: (state: WorkspaceState, nowMs: number) => Promise<T>,
   ): Promise<T> {
     return this.#slots.run(async () => {
-      const { state, nowMs } = await stored(this.#load(workspaceId, supposition, actions));
+      const { state, nowMs } = await stored(this.#load(holder.workspaceId, supposition, actions));
       return run(state, nowMs);
-    });
+    }, holder);
   }
 
-  /** Waits for room for a state. Returns the function that releases it. Rejects with OVERLOADED when too many wait. */
-  acquire(): Promise<() => void> {
-    return this.#slots.acquire();
+  /** Waits for room for a state. Returns the function that releases it. Rejects with OVERLOADED, and when the signal aborts. */
+  acquire(holder: Holder, signal: AbortSignal): Promise<Release> {
+    return this.#slots.acquire(holder, signal);
   }
 
   #load(workspaceId: string, { drafts, atMs }: Supposition, actions: readonly Action[]): Promise<OwnState> {

@@ -17,7 +17,7 @@ import {
   type RpcResponse,
 } from "./messages.ts";
 import { createAnswerPot } from "./pots.ts";
-import { type RelayEnd, relay, tooLargeError } from "./relay.ts";
+import { type RelayEnd, relay, tooLongError } from "./relay.ts";
 import type { Answer, Reply } from "./reply.ts";
 import { MessageScrubber, type ScrubJson } from "./scrubbing.ts";
 import type { ServerTasks } from "./server-tasks.ts";
@@ -150,7 +150,7 @@ export class Forwarding {
         scrubber,
         onMethod: (method) => this.#onMethod(exchange, method),
         onDropped: this.#dropping(server),
-        tooLarge: (id, excess) => this.#tooLarge(exchange, id, excess, call),
+        tooLong: (id) => this.#tooLong(exchange, id, call),
       });
       if (call === undefined || end === "answered") {
         if (end === "answered") reply.end();
@@ -204,14 +204,12 @@ export class Forwarding {
     return end;
   }
 
-  #tooLarge(exchange: Exchange, id: RpcId, excess: string, call: OpenCall | undefined): RpcResponse {
+  #tooLong(exchange: Exchange, id: RpcId, call: OpenCall | undefined): RpcResponse {
     const { server, generation } = exchange;
-    const error = tooLargeError(id, server.name, excess);
+    const { maxResultBytes, log } = this.#options;
+    const error = tooLongError(id, server.name, maxResultBytes);
     const message = error.error?.message ?? "";
-    this.#options.log.warn(
-      { workspaceId: server.workspaceId, server: server.name, fault: message },
-      "mcp request failed",
-    );
+    log.warn({ workspaceId: server.workspaceId, server: server.name, fault: message }, "mcp request failed");
     if (call?.method !== "tools/call") return error;
     const text = `${message}. The tool may have run; ask for less at once.`;
     const reasons = [{ code: "RESULT_TOO_LONG", message }];

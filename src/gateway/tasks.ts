@@ -16,6 +16,8 @@ import {
   type RpcMessage,
   type RpcRequest,
   type RpcResponse,
+  rpcMessageFrom,
+  type SseEvent,
 } from "./messages.ts";
 import type { Answer } from "./reply.ts";
 import { OWN_TASK_MARK, unknownTask } from "./server-tasks.ts";
@@ -276,7 +278,10 @@ class KeptAnswer implements Answer {
     return this.response !== undefined;
   }
 
-  async event(): Promise<void> {}
+  async event({ data }: Pick<SseEvent, "data">): Promise<void> {
+    const message = data === "" ? undefined : rpcMessageFrom(JSON.parse(data));
+    if (message !== undefined) await this.message(message);
+  }
 
   async message(message: RpcMessage): Promise<void> {
     if (isResponse(message)) this.response ??= message;

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { SharedPot } from "../async/shared-pot.ts";
+import { ControlPlaneError, ErrorReason, overShare } from "../errors.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { storeFault } from "../store/database.ts";
@@ -45,16 +46,28 @@ export const isTask = (entry: Waiting): entry is Task => "run" in entry;
 const MAX_BATCH = 256;
 /** Characters of content and metadata after which a batch is full: deciding and sending it blocks the event loop. */
 const MAX_BATCH_TEXT = 262_144;
-/** Maximum number of waiting actions of one workspace; past it OVERLOADED tells callers to back off. */
-const MAX_WAITING = 50_000;
-/** Maximum characters of content and metadata in the waiting actions of one workspace; past it OVERLOADED. */
-const MAX_WAITING_TEXT = 67_108_864;
+/** Characters of all actions that wait to be decided in this process, of which one workspace alone has half. */
+const WAITING_TEXT = 134_217_728;
+/** Characters that each waiting action counts besides its text. */
+export const ACTION_OVERHEAD = 1_024;
 /** Number of retryable decisions of this replica that are remembered, so that their repeats stay out of batches. */
 const REMEMBERED_REQUESTS = 20_000;
 
 /** Returns the characters of content and metadata of an action. */
 export const textLengthOf = ({ actionContent, metadataText }: Action): number =>
   actionContent.length + metadataText.length;
+
+/** Creates the pot of the actions that wait to be decided, in all logs of a process. */
+export function createWaitingPot(): SharedPot {
+  return new SharedPot({
+    name: "waiting_actions",
+    size: WAITING_TEXT,
+    unit: "characters of actions that wait to be decided",
+    advice: "send fewer at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
+}
 
 const cancelled = (): ControlPlaneError =>
   new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
@@ -81,8 +94,6 @@ export function runOrRejectAll(items: readonly PendingDecision[], step: () => vo
  */
 export class Queue {
   #entries: Waiting[] = [];
-  /** Characters of content and metadata of the actions. */
-  #text = 0;
   // `maxSize`, as in every cache of a workspace: with `max` the cache allocates all of its memory at once.
   readonly #recentIds = new LRUCache<string, true>({ maxSize: REMEMBERED_REQUESTS, sizeCalculation: () => 1 });
 
@@ -94,16 +105,8 @@ export class Queue {
     return this.#entries[0];
   }
 
-  /** Throws OVERLOADED if too much waits. */
-  assertRoom(): void {
-    if (this.length < MAX_WAITING && this.#text < MAX_WAITING_TEXT) return;
-    const message = `${this.length} actions of the workspace are waiting to be decided; retry with back-off`;
-    throw new ControlPlaneError(ErrorReason.OVERLOADED, message, { waiting: String(this.length) });
-  }
-
   push(entry: Waiting): void {
     this.#entries.push(entry);
-    if (!isTask(entry)) this.#text += textLengthOf(entry.action);
   }
 
   /** Takes the first entry, a task. */
@@ -112,7 +115,6 @@ export class Queue {
   }
 
   takeAll(): readonly Waiting[] {
-    this.#text = 0;
     const all = this.#entries;
     this.#entries = [];
     return all;
@@ -154,9 +156,7 @@ export class Queue {
 
   /** Puts back, at the front, the actions that a batch did not decide. */
   putBack(items: readonly PendingDecision[]): void {
-    if (items.length === 0) return;
-    this.#entries = [...items, ...this.#entries];
-    for (const { action } of items) this.#text += textLengthOf(action);
+    if (items.length > 0) this.#entries = [...items, ...this.#entries];
   }
 
   /**
@@ -181,7 +181,6 @@ export class Queue {
       items.push(entry);
     }
     this.#entries = this.#entries.slice(items.length);
-    this.#text -= text;
     return items;
   }
 }

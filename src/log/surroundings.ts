@@ -1,3 +1,4 @@
+import type { SharedPot } from "../async/shared-pot.ts";
 import type { HistoryMirror } from "../state/counters/log-history.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { AppendedEnd } from "./events.ts";
@@ -6,6 +7,8 @@ import type { AppendedEnd } from "./events.ts";
 export interface LogSurroundings {
   /** Clock of every log. Default: one that follows the database's. */
   readonly clock?: DatabaseClock;
+  /** Pot of the actions that wait to be decided, which logs share. Default: a pot for each log. */
+  readonly waitingPot?: SharedPot;
   /** Second source of window histories. */
   readonly mirror?: HistoryMirror;
   /** Receives the end of the log after every durable append of this replica. MUST NOT throw. */

@@ -3,6 +3,7 @@ import { type Database, storeFault } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { createDatabaseClock, type DatabaseClock, measureClock } from "./clock.ts";
 import type { WakeUp } from "./events.ts";
+import { createWaitingPot } from "./queue.ts";
 import type { LogSurroundings } from "./surroundings.ts";
 import { WorkspaceLog } from "./writer.ts";
 
@@ -30,7 +31,7 @@ export class WorkspaceLogs {
     this.clock = clock;
     this.#database = database;
     this.#log = log;
-    this.#surroundings = surroundings;
+    this.#surroundings = { waitingPot: createWaitingPot(), ...surroundings };
     this.#timers = [
       setInterval(() => this.#startSaving(), SNAPSHOT_MS),
       setInterval(() => this.#recheck(), RECHECK_MS),

@@ -1,4 +1,5 @@
 import type { PoolClient } from "pg";
+import type { SharedPot } from "../async/shared-pot.ts";
 import { nextTurn } from "../async/turns.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
@@ -14,6 +15,8 @@ import type { AppendedEnd, LedgerListener, WakeUp } from "./events.ts";
 import { InFlight, type SentBatch } from "./in-flight.ts";
 import { LoadedState, runApart } from "./loaded-state.ts";
 import {
+  ACTION_OVERHEAD,
+  createWaitingPot,
   isTask,
   type PendingDecision,
   Queue,
@@ -56,6 +59,7 @@ export class WorkspaceLog {
   readonly #changes: ChangeCommitter;
 
   readonly #queue = new Queue();
+  readonly #waiting: SharedPot;
   readonly #inFlight: InFlight;
   /** Durable batches whose callers are answered after the next batch is on its way. */
   readonly #unpublished: Batch[] = [];
@@ -79,6 +83,7 @@ export class WorkspaceLog {
     this.#loaded = new LoadedState(state, { database, clock, surroundings });
     this.#changes = new ChangeCommitter(database, this.#loaded);
     this.#inFlight = new InFlight(database.pool);
+    this.#waiting = surroundings.waitingPot ?? createWaitingPot();
   }
 
   /** Actions and tasks that wait. */
@@ -119,8 +124,18 @@ export class WorkspaceLog {
   append(action: Action, steps: Steps, isAbandoned: () => boolean): Promise<SealedDecision> {
     this.#usedAt = performance.now();
     return new Promise((resolve, reject) => {
-      this.#queue.assertRoom();
-      this.#enqueue({ action, steps, isAbandoned, resolve, reject });
+      const { workspaceId } = this;
+      const place = this.#waiting.take(
+        { workspaceId, agentId: action.agentId },
+        textLengthOf(action) + ACTION_OVERHEAD,
+      );
+      const settled =
+        <T>(settle: (result: T) => void) =>
+        (result: T): void => {
+          place.release();
+          settle(result);
+        };
+      this.#enqueue({ action, steps, isAbandoned, resolve: settled(resolve), reject: settled(reject) });
     });
   }
 
@@ -135,15 +150,19 @@ export class WorkspaceLog {
    * AGENT_NOT_FOUND, OVERLOADED or STORE_UNAVAILABLE.
    */
   async dryRun<T>(actions: readonly Action[], run: (state: WorkspaceState, nowMs: number) => T): Promise<T> {
-    this.#queue.assertRoom();
-    return this.#runAlone(() =>
-      readSnapshot(this.#database.pool, async (client) => {
-        await this.#loaded.catchUp(client);
-        await this.#loaded.loadNamed(client, actions);
-        const nowMs = await this.#loaded.completeWindows(client);
-        return run(this.#loaded.current, nowMs);
-      }),
-    );
+    const place = this.#waiting.take({ workspaceId: this.workspaceId }, ACTION_OVERHEAD);
+    try {
+      return await this.#runAlone(() =>
+        readSnapshot(this.#database.pool, async (client) => {
+          await this.#loaded.catchUp(client);
+          await this.#loaded.loadNamed(client, actions);
+          const nowMs = await this.#loaded.completeWindows(client);
+          return run(this.#loaded.current, nowMs);
+        }),
+      );
+    } finally {
+      place.release();
+    }
   }
 
   /**

@@ -43,6 +43,7 @@ export function createGuard({ model, metrics, log, now = () => performance.now()
     async judge(question, signal) {
       const startedAt = now();
       const inquiry = {
+        holder: question.holder,
         bodyFor: (name: string) => bodyFrom(name, question),
         read: verdictFrom,
         timeoutMs: question.timeoutMs,

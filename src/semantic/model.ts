@@ -1,5 +1,7 @@
 import { Gauge, type Registry } from "prom-client";
-import { Semaphore, type SemaphoreOptions } from "../async/semaphore.ts";
+import type { Holder } from "../async/shared-pot.ts";
+import { Slots, type SlotsOptions } from "../async/slots.ts";
+import { overShare } from "../errors.ts";
 import {
   type BreakerOptions,
   type BreakerState,
@@ -17,6 +19,8 @@ interface Answer {
 
 /** One request to a model, and how its reply is read. */
 export interface Inquiry<T extends Answer> {
+  /** Workspace and agent that ask. */
+  readonly holder: Holder;
   /** Builds the body of the request to the model of this name; undefined for one that is too large to ask. */
   bodyFor(model: string): string | undefined;
   /** Reads the reply. */
@@ -38,7 +42,7 @@ export interface Attempt<T extends Answer> {
 export interface Model {
   /** False if none is configured: every result is `not_configured`. */
   readonly isConfigured: boolean;
-  /** Asks once, if the circuit breaker and the semaphore allow it. */
+  /** Asks once, if the circuit breaker allows it and the workspace and agent have room. */
   ask<T extends Answer>(inquiry: Inquiry<T>, signal: AbortSignal): Promise<Attempt<T>>;
 }
 
@@ -56,18 +60,21 @@ export interface ModelOptions {
   readonly name: string | null;
   /** Bearer token, kept out of everything but the request; null: none is sent. */
   readonly key: Endpoint["key"];
-  /** Milliseconds for one answer, including the wait for a permit. */
+  /** Milliseconds for one answer, including the wait for a slot. */
   readonly deadlineMs: number;
   readonly metrics: Registry;
   readonly log: ModelLog;
   /** Monotonic milliseconds. Default: the process's. */
   readonly now?: () => number;
   readonly breaker?: BreakerOptions;
-  readonly semaphore?: SemaphoreOptions;
+  readonly slots?: Pick<SlotsOptions, "permits" | "size">;
 }
 
-/** Sixteen at once is one batch of a small model server; four times as many can wait within the deadline. */
-const DEFAULT_SEMAPHORE: SemaphoreOptions = { permits: 16, maxWaiting: 64 };
+/**
+ * Of one workspace alone, half: sixteen at once are one batch of a small model server, and four times as many can wait within the
+ * deadline.
+ */
+const DEFAULT_SLOTS = { permits: 32, size: 160 };
 const BREAKER_STATES: readonly BreakerState[] = ["closed", "half_open", "open"];
 
 /** Faults of the endpoint. The others concern one question, which must not be able to open the breaker for all. */
@@ -104,7 +111,14 @@ export function createModel(options: ModelOptions): Model {
   showState(breaker, options.metrics);
   if (url === null || name === null) return ABSENT;
   const endpoint: Endpoint = { url, key };
-  const semaphore = new Semaphore(options.semaphore ?? DEFAULT_SEMAPHORE);
+  const slots = new Slots({
+    ...(options.slots ?? DEFAULT_SLOTS),
+    name: "model_questions",
+    unit: "questions to the model",
+    advice: "ask fewer at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
 
   async function send<T extends Answer>(
     { read }: Inquiry<T>,
@@ -139,7 +153,7 @@ export function createModel(options: ModelOptions): Model {
     body: string,
     deadline: Deadline,
   ): Promise<Attempt<T>> {
-    const release = await semaphore.acquire({ signal: deadline.signal });
+    const release = await slots.acquireIfRoom(inquiry.holder, deadline.signal);
     if (release === undefined) {
       return notAsked(deadline.endedBy() === "cancelled" ? "cancelled" : "too_busy", "no place was free in time");
     }

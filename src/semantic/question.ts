@@ -1,3 +1,4 @@
+import type { Holder } from "../async/shared-pot.ts";
 import type { Action } from "../state/types.ts";
 import { framed } from "./frame.ts";
 
@@ -9,6 +10,8 @@ export interface GuardQuestion {
   /** The prohibition in the words of the mandate's author; trusted as far as its author is. */
   readonly rule: string;
   readonly action: GuardedAction;
+  /** Workspace and agent in whose share of the model's time the question counts. */
+  readonly holder: Holder;
   /** Milliseconds for the answer; only shortens the guard's own deadline. */
   readonly timeoutMs?: number | undefined;
 }

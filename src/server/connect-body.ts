@@ -24,8 +24,8 @@ export interface ArrivedMessage {
 export interface MessageChecks {
   /** Maximum bytes of a message, compressed or not. */
   readonly maxBytes: number;
-  /** Resolves with the bytes to decode once a message may be decoded. Rejects to refuse the message. */
-  readonly check: (message: ArrivedMessage) => Promise<Uint8Array>;
+  /** Resolves when a message may be decoded. Rejects to refuse the message. */
+  readonly check: (message: ArrivedMessage) => Promise<void>;
 }
 
 /**
@@ -53,8 +53,8 @@ function checkedEnvelopes(
   const compression = encodings.includes(compressionGzip.name) ? compressionGzip : null;
   const checked = async function* (envelopes: AsyncIterable<EnvelopedMessage>) {
     for await (const envelope of envelopes) {
-      const data = await check({ bytes: envelope.data, isBinary, wasCompressed: compression !== null });
-      yield { ...envelope, data };
+      await check({ bytes: envelope.data, isBinary, wasCompressed: compression !== null });
+      yield envelope;
     }
   };
   const decompress = transformDecompressEnvelope(compression, maxBytes);
@@ -76,7 +76,8 @@ function checkedWhole(
     const bytes = await readAllBytes(body, maxBytes, length);
     const wasCompressed = encoding !== "identity";
     const message = wasCompressed ? await compressionGzip.decompress(bytes, maxBytes) : bytes;
-    yield await check({ bytes: message, isBinary, wasCompressed });
+    await check({ bytes: message, isBinary, wasCompressed });
+    yield message;
   };
   return read();
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { Semaphore, type SemaphoreOptions } from "../async/semaphore.ts";
+import { Semaphore } from "../async/semaphore.ts";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { cursorOf, latestFirst, newestFirst, type Page, type PageRequest, pageFrom } from "../registry/page.ts";
@@ -90,10 +90,10 @@ interface Statement {
   readonly text: string;
 }
 
-/** Maximum requests to receivers in flight, in all and of one workspace. */
-const DELIVERIES: SemaphoreOptions = { permits: 64, maxPerKey: 32 };
+/** Maximum requests to receivers in flight, of which one workspace alone has half. */
+const MAX_DELIVERIES = 64;
 /** Maximum test requests in flight, besides deliveries. */
-const TESTS: SemaphoreOptions = { permits: 16, maxPerKey: 8 };
+const MAX_TESTS = 16;
 /** Timeout of a test in milliseconds: below the default deadline of a call, so that the caller gets the outcome. */
 const TEST_MS = 8_000;
 
@@ -119,7 +119,7 @@ export class Webhooks {
   readonly #encryptor: Encryptor;
   readonly #timing: DeliveryTiming;
   readonly #clock: { now(): number };
-  readonly #tests = new Semaphore(TESTS);
+  readonly #tests = new Semaphore({ permits: MAX_TESTS });
   readonly #delivery: Delivery;
 
   constructor(options: WebhooksOptions) {
@@ -140,7 +140,7 @@ export class Webhooks {
       encryptor,
       clock,
       random,
-      semaphore: new Semaphore(DELIVERIES),
+      semaphore: new Semaphore({ permits: MAX_DELIVERIES }),
       owner: randomUUID(),
     });
   }

@@ -70,12 +70,20 @@ describe("a semaphore", () => {
     ]);
   });
 
-  it("lets no more in than it has permits, and one key to no more than its share.", async () => {
-    const { ask, releaseFirst, admitted } = watchedSemaphore({ permits: 4, maxPerKey: 2 });
-    await ask("a1", "a2", "a3", "b1", "b2", "c1");
-    expect(admitted).to.deep.equal(["a1", "a2", "b1", "b2"]);
+  it("lets no more in than it has permits, and one key to no more than are free then, but one in any case.", async () => {
+    const { ask, releaseFirst, admitted } = watchedSemaphore({ permits: 6 });
+    await ask("a1", "a2", "a3", "a4", "b1", "b2", "c1", "d1", "e1");
+    expect(admitted).to.deep.equal(["a1", "a2", "a3", "b1", "c1", "d1"]);
     await releaseFirst();
-    expect(admitted).to.deep.equal(["a1", "a2", "b1", "b2", "a3"]);
+    expect(admitted).to.deep.equal(["a1", "a2", "a3", "b1", "c1", "d1", "e1"]);
+  });
+
+  it("lets one key to no more than its own maximum.", async () => {
+    const { ask, releaseFirst, admitted } = watchedSemaphore({ permits: Number.POSITIVE_INFINITY, maxPerKey: 2 });
+    await ask("a1", "a2", "a3", "b1");
+    expect(admitted).to.deep.equal(["a1", "a2", "b1"]);
+    await releaseFirst();
+    expect(admitted).to.deep.equal(["a1", "a2", "b1", "a3"]);
   });
 
   it("lets keys in by turns, however many wait of one.", async () => {

@@ -6,24 +6,14 @@ import { canonicalJson, digestOf, type JsonValue } from "../../src/tree/canonica
 import { assertIntact, readLog } from "../log/stored-log.ts";
 import { actionRule, openWorkspace, type TestWorkspace, velocityRule } from "../support/harness.ts";
 
-const ODD = [
-  "\u0000",
-  "\n",
-  "\u2028",
-  "\u007f",
-  '"',
-  "\\",
-  "é",
-  "e\u0301",
-  "\u{1f600}",
-  "\u{10ffff}",
-  "\ufeff",
-  "</script>",
-];
-const text = fc.oneof(
-  fc.string({ unit: "binary", maxLength: 12 }),
-  fc.array(fc.constantFrom(...ODD), { maxLength: 6 }).map((parts) => parts.join("")),
-);
+const ODD = ["\n", "\u2028", "\u007f", '"', "\\", "é", "e\u0301", "\u{1f600}", "\u{10ffff}", "\ufeff", "</script>"];
+const text = fc
+  .oneof(
+    fc.string({ unit: "binary", maxLength: 12 }),
+    fc.array(fc.constantFrom(...ODD), { maxLength: 6 }).map((parts) => parts.join("")),
+  )
+  // Requests with U+0000 are refused.
+  .map((each) => each.replaceAll("\u0000", ""));
 // Without backslashes in names: V8 (Node 24.21) compares an escaped name, as it is written, with names that it has seen. Once it
 // has seen `\\"`, it reads the name `"\"\u0000"` as that.
 const name = text.filter((each) => !each.includes("\\"));
@@ -38,7 +28,7 @@ const json: fc.Arbitrary<JsonValue> = fc.letrec((tie) => ({
   ),
 })).value as fc.Arbitrary<JsonValue>;
 
-const id = text.map((part) => `x${part.replaceAll("\u0000", "")}`);
+const id = text.map((part) => `x${part}`);
 const actionTypes = fc.constantFrom("read", "pay", "ask", "Ünï.Cødé", " read ", "支払い.send", 'quo"te', "back\\slash");
 const toolName = fc.stringMatching(/^[A-Za-z0-9_][A-Za-z0-9 ._:/@#$+-]{0,20}$/);
 const metadata = fc

@@ -334,7 +334,7 @@ describe("a question as text", () => {
     expect(model.asked).to.have.length(asked);
   });
 
-  it("is one of four that are read at once; sixteen wait, and more are refused.", async () => {
+  it("is one of four of its workspace that are read at once; sixteen wait, and more are refused.", async () => {
     const answered: (() => void)[] = [];
     const own = watchedGuard(model.url, { deadlineMs: 20_000 });
     const replica = await test.replica({ model: own.model });
@@ -345,6 +345,7 @@ describe("a question as text", () => {
     await model.waitFor(4);
     const refused = await failureOf(replica.dryRuns.ask({ question: "any redundant rules?" }));
     expect(ErrorReason[refused.reason]).to.equal("OVERLOADED");
+    expect(refused.metadata).to.include({ pot: "questions", party: "workspace", held: "20", retry_after_seconds: "2" });
     expect(model.open).to.include({ now: 4 });
     for (let count = 1; count <= 20; count++) {
       await model.waitFor(count);
@@ -364,7 +365,7 @@ describe("a question as text", () => {
     });
     const given = new AbortController();
     const state = await test.log.caughtUp();
-    const readings = Array.from({ length: 6 }, () => reader.read("may twin?", state, given.signal));
+    const readings = Array.from({ length: 6 }, () => reader.read("may twin?", state, given));
     await model.waitFor(4);
     given.abort(new Error("gave up"));
     const ends = await Promise.allSettled(readings);

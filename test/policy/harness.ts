@@ -131,7 +131,7 @@ export async function evaluateWithLongChecks(
   const call = { tool, arguments: args, metadata: args };
   const { missingChecks } = set.evaluate(contextFrom(call));
   const checker = new LongChecker({ checkMs, prepareMs: 30_000 });
-  const answers = await checker.run("w", missingChecks, new AbortController().signal);
+  const answers = await checker.run({ workspaceId: "w" }, missingChecks, new AbortController().signal);
   await checker.close();
   return set.evaluate(contextFrom({ ...call, checks: new Checks(answers) }));
 }

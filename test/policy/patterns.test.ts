@@ -96,7 +96,7 @@ describe("long checks", () => {
   const slow: LongCheck = { kind: "patterns", patterns: ["(a|b)*a(a|b){60}c"], text: textWithoutPeriod(3_000_000) };
   const quick: LongCheck = { kind: "patterns", patterns: ["b", "x"], text: "abc" };
   const found = async (check: LongCheck, workspaceId = "w", aborts = signal) => {
-    const { patterns } = await checker.run(workspaceId, [check], aborts);
+    const { patterns } = await checker.run({ workspaceId }, [check], aborts);
     return check.kind === "patterns" ? Object.fromEntries(patterns.get(check.text) ?? []) : {};
   };
 
@@ -107,29 +107,34 @@ describe("long checks", () => {
   it("end without an answer after their time, and the next is answered again.", async () => {
     expect(await found(slow)).to.deep.equal({});
     const unset = new LongChecker();
-    const { patterns } = await unset.run("w", [slow], signal);
+    const { patterns } = await unset.run({ workspaceId: "w" }, [slow], signal);
     expect(patterns.size, "with the limits of a service").to.equal(0);
     await unset.close();
     expect(await found(quick)).to.deep.equal({ b: true, x: false });
   });
 
-  it("of one workspace wait for no more than one of another, and those beyond 16 get no answer.", async () => {
+  it("of one workspace or agent get no answer beyond its share, and wait for no more than one of each other.", async () => {
     const order: string[] = [];
-    const note = (name: string) => () => void order.push(name);
-    const noisy = Array.from({ length: 20 }, () => found(slow, "noisy").then(note("noisy")));
-    const calm = found(quick, "calm").then(note("calm"));
-    await calm;
-    // At once: the four beyond the queue. Then one that ran already.
-    expect(order.filter((name) => name === "noisy").length).to.be.within(3, 5);
+    const ask = (count: number, workspaceId: string, agentId?: string) =>
+      Array.from({ length: count }, () =>
+        checker.run({ workspaceId, agentId }, [slow], signal).then(() => void order.push(workspaceId)),
+      );
+    // One agent alone has a fifth of 84 places, its workspace half, and the next one half of the rest.
+    const asked = [...ask(20, "noisy", "agt_1"), ...ask(30, "noisy"), ...ask(30, "busy")];
+    expect(await found(quick, "calm")).to.deep.equal({ b: true, x: false });
+    const count = (name: string): number => order.filter((each) => each === name).length;
+    // At once those beyond the shares, then one that ran already, and one of each workspace.
+    expect(count("noisy")).to.be.within(4 + 4, 4 + 4 + 2);
+    expect(count("busy")).to.be.within(30 - 21, 30 - 21 + 2);
     await checker.close();
-    await Promise.all(noisy);
+    await Promise.all(asked);
     checker = new LongChecker(LIMITS);
   });
 
   it("that cannot be made get no answer, and the next is answered.", async () => {
     const tool = toolFrom({ type: "object", properties: { amount: { type: "number" } } });
     const unwritable: LongCheck = { kind: "schema", tool, args: { amount: 1n as never } };
-    const { schemas } = await checker.run("w", [unwritable], signal);
+    const { schemas } = await checker.run({ workspaceId: "w" }, [unwritable], signal);
     expect(schemas.size).to.equal(0);
     expect(await found(quick)).to.deep.equal({ b: true, x: false });
   });

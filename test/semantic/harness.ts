@@ -21,6 +21,7 @@ export const CANARIES = ["canary-key", "canary-rule", "canary-content", "canary-
 
 /** A question with a canary in every part. */
 export const QUESTION: GuardQuestion = {
+  holder: { workspaceId: "default" },
   rule: "canary-rule: no secrets leave the company",
   action: {
     actionType: "mail.send",

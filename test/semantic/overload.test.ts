@@ -3,6 +3,7 @@ import type { ServerResponse } from "node:http";
 import { expect } from "chai";
 import { type CallResult, CircuitBreaker, DEFAULT_BREAKER } from "../../src/semantic/circuit-breaker.ts";
 import type { ModelOptions } from "../../src/semantic/model.ts";
+import type { GuardAnswer } from "../../src/semantic/verdict.ts";
 import { causeOf, watchedGuard } from "./harness.ts";
 import {
   answers,
@@ -176,7 +177,7 @@ describe("a guard under trouble", () => {
 
   it("gives up with its caller: at once, on the way, while waiting.", async () => {
     server.behaviour = staysSilent;
-    const { judge, logged } = watchedGuard(server.url, { semaphore: { permits: 1, maxWaiting: 1 } });
+    const { judge, logged } = watchedGuard(server.url, { slots: { permits: 1, size: 4 } });
     expect(causeOf(await judge({}, AbortSignal.abort()))).to.equal("cancelled");
     expect(server.asked).to.have.length(0);
     const [first, second] = [new AbortController(), new AbortController()];
@@ -199,25 +200,44 @@ describe("a guard under trouble", () => {
     expect(getEventListeners(signal, "abort")).to.deep.equal([]);
   });
 
-  it("asks no more at once than it has permits, lets some wait, and tells all others at once that it is too busy.", async () => {
-    const semaphore = { permits: 5, maxWaiting: 8 };
+  it("asks for each workspace within its share, lets some wait, and tells the others at once that it is too busy.", async () => {
     const held: ServerResponse[] = [];
     server.behaviour = (response) => void held.push(response);
-    const { judge } = watchedGuard(server.url, { semaphore });
-    const given = Array.from({ length: 40 }, () => judge());
-    expect(new Set((await Promise.all(given.slice(13))).map(causeOf))).to.deep.equal(new Set(["too_busy"]));
-    await server.waitFor(semaphore.permits);
+    const { judge } = watchedGuard(server.url, { slots: { permits: 10, size: 26 } });
+    const ask = (count: number, workspaceId: string, agentId?: string) =>
+      Array.from({ length: count }, () => judge({ holder: { workspaceId, agentId } }));
+    /** Asks, and returns the causes of those that are told at once. */
+    const refused = async (given: readonly Promise<GuardAnswer>[], served: number) =>
+      (await Promise.all(given.slice(served))).map(causeOf);
+    // One workspace alone may have half of the questions, and of those that are asked at once.
+    const first = ask(20, "first");
+    expect(await refused(first, 13)).to.deep.equal(Array(7).fill("too_busy"));
+    await server.waitFor(5);
+    const second = ask(20, "second");
+    expect(await refused(second, 6)).to.deep.equal(Array(14).fill("too_busy"));
+    await server.waitFor(7);
+    const third = ask(4, "third");
+    expect(await refused(third, 3)).to.deep.equal(["too_busy"]);
+    await server.waitFor(8);
+    expect(server.open.most).to.equal(8);
     server.behaviour = judges();
     for (const [index, response] of held.entries()) server.behaviour(response, index, server.asked[index] as never);
-    expect((await Promise.all(given.slice(0, 13))).map(causeOf)).to.deep.equal(Array(13).fill("verdict"));
-    expect(server.open.most).to.equal(semaphore.permits);
+    const served = [...first.slice(0, 13), ...second.slice(0, 6), ...third.slice(0, 3)];
+    expect((await Promise.all(served)).map(causeOf)).to.deep.equal(Array(22).fill("verdict"));
+    // One agent alone may have a fifth.
+    server.behaviour = (response) => void held.push(response);
+    const own = ask(7, "first", "agt_1");
+    expect(await refused(own, 5)).to.deep.equal(["too_busy", "too_busy"]);
+    server.behaviour = judges();
+    for (const response of held.splice(8)) server.behaviour(response, 0, server.asked[0] as never);
+    await Promise.all(own.slice(0, 5));
   });
 
   it("answers everyone when the model falls silent, and asks again when it speaks.", async () => {
-    const semaphore = { permits: 5, maxWaiting: 8 };
+    const slots = { permits: 10, size: 26 };
     const breaker = { ...DEFAULT_BREAKER, minFailures: 1_000 };
     server.behaviour = staysSilent;
-    const { judge } = watchedGuard(server.url, { semaphore, breaker });
+    const { judge } = watchedGuard(server.url, { slots, breaker });
     const given = await Promise.all(Array.from({ length: 13 }, () => judge({ timeoutMs: 100 })));
     expect(given.slice(0, 5).map(causeOf)).to.deep.equal(Array(5).fill("timed_out"));
     // A waiter gets a permit as the first give up, or its deadline passes in the queue.

@@ -1,11 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { MayQuestion, WhoMayQuestion } from "../../../gen/agentcontrol/v1/dry_run_service_pb.js";
-import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { Action } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import type { DryRunParts, DryRuns } from "../dry-runs.ts";
+import { doInTurns } from "../work.ts";
 import { type Answer, answerFrom, type Findings } from "./answer.ts";
 import { changedAnswer } from "./changed.ts";
 import { limitsAnswer } from "./limits.ts";
@@ -29,6 +29,8 @@ export interface AskedAction {
 /** A question with its caller. */
 export interface AskQuery {
   readonly workspaceId: string;
+  /** Agent that asks; null for a caller that is none. */
+  readonly agentId: string | null;
   /** In fields, or as text. */
   readonly question: Asked | string;
   readonly signal: AbortSignal;
@@ -48,11 +50,11 @@ export interface AskParts extends Pick<DryRunParts, "logs" | "reads"> {
  * also rejects as `QuestionReader` does, and faults of the question that was read name the field `question`.
  */
 export async function ask(parts: AskParts, query: AskQuery): Promise<Answer> {
-  const { question, signal } = query;
+  const { question } = query;
   const log = await parts.logs.of(query.workspaceId);
   const state = await log.caughtUp();
   if (typeof question !== "string") return answerFrom(question, await findingsFor(question, state, parts, query));
-  const asked = await parts.questions.read(question, state, signal);
+  const asked = await parts.questions.read(question, state, query);
   try {
     return answerFrom(asked, await findingsFor(asked, await log.caughtUp(), parts, query));
   } catch (error) {
@@ -66,8 +68,9 @@ async function findingsFor(
   { dryRuns, logs, reads }: AskParts,
   query: AskQuery,
 ): Promise<Findings> {
-  const { workspaceId, signal } = query;
-  const question = (...actions: readonly Action[]) => ({ workspaceId, actions, drafts: [], atMs: undefined, signal });
+  const { workspaceId, agentId, signal } = query;
+  const asker = { workspaceId, agentId, signal };
+  const question = (...actions: readonly Action[]) => ({ ...asker, actions, drafts: [], atMs: undefined });
   switch (asked.case) {
     case "may": {
       const agent = await agentOf(state, "may.agent", asked.value.agent);

@@ -1,12 +1,13 @@
 import { create, fromJsonString } from "@bufbuild/protobuf";
 import { type AskRequest, AskRequestSchema } from "../../../gen/agentcontrol/v1/dry_run_service_pb.js";
-import { doInTurns } from "../../async/work.ts";
-import { type ControlPlaneError, ErrorReason } from "../../errors.ts";
+import type { Holder } from "../../async/shared-pot.ts";
+import { Slots } from "../../async/slots.ts";
+import { type ControlPlaneError, ErrorReason, overShare } from "../../errors.ts";
 import { completionFrom } from "../../semantic/completion.ts";
 import { framed } from "../../semantic/frame.ts";
 import type { Model, ModelLog } from "../../semantic/model.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
-import { Slots } from "../slots.ts";
+import { doInTurns } from "../work.ts";
 import { isGrounded } from "./grounding.ts";
 import { type OfferedNames, offeredNames } from "./offered-names.ts";
 import { type Asked, aboutText, textError } from "./question.ts";
@@ -19,13 +20,23 @@ export interface QuestionReaderOptions {
   readonly check: (request: AskRequest) => void;
 }
 
-/** Maximum number of texts that are read at once: few, so that decisions that ask the same model hardly wait for them. */
-const MAX_READING = 4;
-/** Maximum number of waiting texts of one workspace; past it OVERLOADED. */
-const MAX_WAITING = 16;
+/**
+ * Maximum number of texts that are read at once, of which one workspace alone has half: few, so that decisions that ask the same
+ * model hardly wait for them.
+ */
+const MAX_READING = 8;
+/** Texts that are read or wait. */
+const MAX_QUESTIONS = 40;
 /** Maximum tokens and bytes of a question in fields; the longest text has 1,000 characters. */
 const MAX_TOKENS = 600;
 const MAX_BYTES = 4_096;
+
+/** Caller of a question. */
+interface Asker {
+  /** Agent that asks. Default: the caller is none. */
+  readonly agentId?: string | null | undefined;
+  readonly signal: AbortSignal;
+}
 
 const INSTRUCTIONS = `You read one question about the rules that a control plane puts on AI agents, and write it as one JSON object. \
 You do not answer it.
@@ -49,7 +60,15 @@ Invent nothing. Answer with the JSON object and nothing else.`;
 /** Reader of questions that come as text: lets a model turn each into a question in fields, and checks the result. */
 export class QuestionReader {
   readonly #options: QuestionReaderOptions;
-  readonly #slots = new Slots({ maxTaken: MAX_READING, maxWaiting: MAX_WAITING });
+  readonly #slots = new Slots({
+    name: "questions",
+    permits: MAX_READING,
+    size: MAX_QUESTIONS,
+    unit: "questions as text",
+    advice: "ask fewer at once, or ask in fields",
+    retryAfterSeconds: 2,
+    refuse: overShare,
+  });
 
   constructor(options: QuestionReaderOptions) {
     this.#options = options;
@@ -59,13 +78,13 @@ export class QuestionReader {
    * Turns a text into a question in fields. Its texts stand in the question or are names in the workspace. Rejects with
    * QUESTION_NEEDS_MODEL, LLM_UNAVAILABLE, QUESTION_NOT_UNDERSTOOD, INVALID_FIELD and OVERLOADED.
    */
-  async read(text: string, state: WorkspaceState, signal: AbortSignal): Promise<Asked> {
+  async read(text: string, state: WorkspaceState, { agentId, signal }: Asker): Promise<Asked> {
     if (!this.#options.model.isConfigured) {
       throw textError(ErrorReason.QUESTION_NEEDS_MODEL, "needs a model, and `ACP_GUARD_URL` is not set");
     }
     const names = await offeredNames(state, text);
-    const caller = { key: state.workspaceId, signal };
-    const asked = askedFrom(await this.#slots.run(() => this.#ask(text, names, signal), caller));
+    const holder = { workspaceId: state.workspaceId, agentId };
+    const asked = askedFrom(await this.#slots.run(() => this.#ask(text, names, holder, signal), holder, signal));
     if (asked === undefined || !(await doInTurns(isGrounded(asked, text, state)))) throw notUnderstood();
     try {
       this.#options.check(create(AskRequestSchema, { form: asked }));
@@ -76,10 +95,10 @@ export class QuestionReader {
   }
 
   /** Asks the model and returns the text that it wrote. */
-  async #ask(text: string, names: OfferedNames, signal: AbortSignal): Promise<string> {
+  async #ask(text: string, names: OfferedNames, holder: Holder, signal: AbortSignal): Promise<string> {
     const { model, log } = this.#options;
     const { result, isAsked } = await model.ask(
-      { bodyFor: (name) => bodyFrom(name, text, names), read: completionFrom, isLong: true },
+      { holder, bodyFor: (name) => bodyFrom(name, text, names), read: completionFrom, isLong: true },
       signal,
     );
     if (result.kind === "completion") return result.content;

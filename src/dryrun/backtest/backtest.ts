@@ -61,7 +61,11 @@ const PROGRESS_MS = 250;
  * MANDATE_NOT_FOUND, AGENT_NOT_FOUND, OVERLOADED, STORE_UNAVAILABLE, and what publishing a draft would.
  */
 export async function* backtest(parts: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
-  const release = await parts.ownStates.acquire();
+  const { workspaceId, signal } = query;
+  const release = await parts.ownStates.acquire({ workspaceId }, signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
+  if (release === undefined) return;
   try {
     yield* run(parts, query);
   } catch (error) {
@@ -73,8 +77,6 @@ export async function* backtest(parts: BacktestParts, query: BacktestQuery): Asy
 
 async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
   const { workspaceId, agentId, signal, listsChanges } = query;
-  // The caller may have left while it waited for room.
-  if (signal.aborted) return;
   const state = await reads.snapshot((reader) => loadSnapshot(reader, workspaceId));
   supposeRules(state, query);
   if (agentId !== undefined && !state.agents.has(agentId)) {
@@ -89,7 +91,7 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
     replay.change(change);
   }
   const builder = new ReportBuilder();
-  const longChecks: MakeLongChecks = (missing) => checker.run(workspaceId, missing, signal);
+  const longChecks: MakeLongChecks = (missing) => checker.run({ workspaceId }, missing, signal);
   const total = toSeq - fromSeq;
   let toldAt = performance.now();
   const pace = new Pace();

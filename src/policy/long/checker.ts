@@ -1,7 +1,9 @@
 import { Worker } from "node:worker_threads";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
-import { Semaphore } from "../../async/semaphore.ts";
+import type { Holder } from "../../async/shared-pot.ts";
+import { Slots } from "../../async/slots.ts";
+import { overShare } from "../../errors.ts";
 import type { LongAnswers, LongCheck } from "../checks.ts";
 import type { SchemaError, ToolSchema } from "../types.ts";
 import { KEPT_SCHEMAS } from "./kept.ts";
@@ -16,15 +18,23 @@ interface TimeLimits {
 }
 
 const LIMITS: TimeLimits = { checkMs: 250, prepareMs: 3_000 };
-/** Maximum number of decisions of one workspace that wait for the thread. Further ones get no answers. */
-const MAX_WAITING = 16;
+/** Decisions that use the thread or wait for it, of which one workspace alone has half, one agent a fifth. Further ones get no answers. */
+const MAX_DECISIONS = 84;
 
 /**
  * Makes long checks in a thread of its own, so that they block nothing else. Workspaces take turns. A decision whose checks
  * take too long is answered without them, and a new thread is started.
  */
 export class LongChecker {
-  readonly #turns = new Semaphore({ permits: 1, maxWaiting: MAX_WAITING });
+  readonly #slots = new Slots({
+    name: "long_checks",
+    permits: 1,
+    size: MAX_DECISIONS,
+    unit: "decisions with long checks",
+    advice: "decide fewer long texts at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
   #thread: Worker | undefined;
   /** Digests of the schemas that the thread has compiled and not dropped: both sides use them in the same order. */
   readonly #compiled = new LRUCache<string, true>({ max: KEPT_SCHEMAS });
@@ -37,13 +47,20 @@ export class LongChecker {
   }
 
   /**
-   * Makes checks for a decision. Resolves with the answers. A check is missing from them if it took too long, if too many were
-   * before it, or if its caller left.
+   * Makes checks for a decision. Resolves with the answers. A check is missing from them if it took too long, if its workspace or
+   * agent has its share of decisions here, or if its caller left.
    */
-  async run(workspaceId: string, checks: readonly LongCheck[], signal: AbortSignal): Promise<LongAnswers> {
-    // A fault of one decision's checks must not stop the ones behind it.
-    const work = (): Promise<LongAnswers> => this.#answersOf(checks).catch(() => NO_ANSWERS);
-    return (await this.#turns.run(work, { key: workspaceId, signal })) ?? NO_ANSWERS;
+  async run(holder: Holder, checks: readonly LongCheck[], signal: AbortSignal): Promise<LongAnswers> {
+    const release = await this.#slots.acquireIfRoom(holder, signal);
+    if (release === undefined) return NO_ANSWERS;
+    try {
+      return await this.#answersOf(checks);
+    } catch {
+      // A fault of one decision's checks must not stop the ones behind it.
+      return NO_ANSWERS;
+    } finally {
+      release();
+    }
   }
 
   /** Ends the thread and answers every waiting caller. */

@@ -4,9 +4,7 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { DecisionSchema } from "../../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError, ErrorReason } from "../../../src/errors.ts";
-import { readJsonAtOnce } from "../../../src/json/read-json.ts";
-import { readRequestJson } from "../../../src/server/request-json.ts";
-import { JsonReaders, JsonWriters } from "../../../src/server/rest/json.ts";
+import { JsonReaders, JsonWriters, parseJson } from "../../../src/server/rest/json.ts";
 import { METHODS } from "../../conformance/methods.ts";
 import { plainFromMessage } from "../../support/plain-json.ts";
 import { messageArbitrary } from "./random-message.ts";
@@ -27,16 +25,13 @@ function messageNamed(name: string): DescMessage {
 }
 
 const read = (desc: DescMessage, text: string): Message =>
-  readers.message(desc)(readJsonAtOnce(text, { maxDepth: MAX_DEPTH, maxValues: 60_000 }));
-const parse = async (text: string | Buffer): Promise<unknown> =>
-  (await readRequestJson(Buffer.from(text), MAX_DEPTH)).value;
-const readBody = async (desc: DescMessage, text: string): Promise<Message> => readers.message(desc)(await parse(text));
+  readers.message(desc)(parseJson(Buffer.from(text), MAX_DEPTH).value);
 const write = (desc: DescMessage, message: Message): Record<string, unknown> =>
   JSON.parse(writers.message(desc)(message));
 
-async function errorOf(action: () => unknown): Promise<ControlPlaneError> {
+function errorOf(action: () => unknown): ControlPlaneError {
   try {
-    await action();
+    action();
   } catch (error) {
     if (error instanceof ControlPlaneError) return error;
     throw error;
@@ -71,22 +66,22 @@ describe("the JSON reader", () => {
   for (const { description, message = Mandate.name, given, reason, field, text = "" } of cases<Refused>(
     "json-refused.json",
   )) {
-    it(`refuses ${description}.`, async () => {
-      const error = await errorOf(() => readBody(messageNamed(message), given));
+    it(`refuses ${description}.`, () => {
+      const error = errorOf(() => read(messageNamed(message), given));
       expect([ErrorReason[error.reason], error.metadata.field]).to.deep.equal([reason, field]);
       expect(error.violations.map((violation) => violation.field)).to.deep.equal(field === undefined ? [] : [field]);
       expect(error.message).to.contain(text);
     });
   }
 
-  it("shortens a name of the caller's choice that is very long.", async () => {
-    const error = await errorOf(() => readBody(Mandate, `{"${"x".repeat(5000)}":1}`));
+  it("shortens a name of the caller's choice that is very long.", () => {
+    const error = errorOf(() => read(Mandate, `{"${"x".repeat(5000)}":1}`));
     expect(error.message.length).to.be.lessThan(200);
   });
 
-  it("refuses bytes that are not UTF-8.", async () => {
+  it("refuses bytes that are not UTF-8.", () => {
     const bytes = Buffer.concat([Buffer.from('{"name":"'), Buffer.from([0xff]), Buffer.from('"}')]);
-    expect((await errorOf(() => parse(bytes))).reason).to.equal(ErrorReason.MALFORMED_JSON);
+    expect(errorOf(() => parseJson(bytes, MAX_DEPTH)).reason).to.equal(ErrorReason.MALFORMED_JSON);
   });
 
   for (const [open, close] of [
@@ -95,20 +90,20 @@ describe("the JSON reader", () => {
     ['{"x":', ""],
     ["[", ""],
   ] as const) {
-    it(`refuses ${open}… nested a thousand times before it is parsed.`, async () => {
+    it(`refuses ${open}… nested a thousand times before it is parsed.`, () => {
       const text = open.repeat(1000) + close.repeat(1000);
-      expect((await errorOf(() => readBody(Mandate, text))).reason).to.equal(ErrorReason.BODY_TOO_DEEP);
+      expect(errorOf(() => read(Mandate, text)).reason).to.equal(ErrorReason.BODY_TOO_DEEP);
     });
   }
 
-  it("takes a body exactly as deep as the limit, and brackets in strings do not count.", async () => {
+  it("takes a body exactly as deep as the limit, and brackets in strings do not count.", () => {
     const Paste = messageNamed("PasteToolRequest");
     const deep = (levels: number) => `{"definition":${"[".repeat(levels)}"[[[{\\"[["${"]".repeat(levels)}}`;
     expect(plainFromMessage(Paste, read(Paste, deep(MAX_DEPTH - 1)))).to.have.property("definition");
-    expect((await errorOf(() => readBody(Paste, deep(MAX_DEPTH)))).reason).to.equal(ErrorReason.BODY_TOO_DEEP);
+    expect(errorOf(() => read(Paste, deep(MAX_DEPTH))).reason).to.equal(ErrorReason.BODY_TOO_DEEP);
   });
 
-  it("finds a repeated key exactly when there is one.", async () => {
+  it("finds a repeated key exactly when there is one.", () => {
     const value = fc.letrec<{ json: string }>((tie) => ({
       json: fc.oneof(
         { maxDepth: 4 },
@@ -119,12 +114,13 @@ describe("the JSON reader", () => {
           .map((pairs) => `{${pairs.map(([key, json]) => `${key} : ${json}`).join(",")}}`),
       ),
     })).json;
-    await fc.assert(
-      fc.asyncProperty(value, async (json) => {
+    fc.assert(
+      fc.property(value, (json) => {
         // No string of these has a colon outside of a key but this one.
         const members = json.replaceAll('"a:{\\"}"', "1").split(":").length - 1;
-        if (membersOf(JSON.parse(json)) === members) expect(await parse(json)).to.deep.equal(JSON.parse(json));
-        else expect((await errorOf(() => parse(json))).reason).to.equal(ErrorReason.DUPLICATE_FIELD);
+        const parse = () => parseJson(Buffer.from(json), MAX_DEPTH).value;
+        if (membersOf(JSON.parse(json)) === members) expect(parse()).to.deep.equal(JSON.parse(json));
+        else expect(errorOf(parse).reason).to.equal(ErrorReason.DUPLICATE_FIELD);
       }),
     );
   });
@@ -139,12 +135,12 @@ describe("the JSON reader", () => {
     );
   });
 
-  it("never lets a random text through with anything but a fault of the request.", async () => {
+  it("never lets a random text through with anything but a fault of the request.", () => {
     const name = fc.constantFrom(...Mandate.fields.map((field) => field.name));
-    await fc.assert(
-      fc.asyncProperty(fc.dictionary(name, fc.jsonValue({ maxDepth: 3 })), async (json) => {
+    fc.assert(
+      fc.property(fc.dictionary(name, fc.jsonValue({ maxDepth: 3 })), (json) => {
         try {
-          await readBody(Mandate, JSON.stringify(json));
+          read(Mandate, JSON.stringify(json));
         } catch (error) {
           expect(error).to.be.instanceOf(ControlPlaneError);
         }
@@ -287,8 +283,8 @@ describe("times", () => {
     "0001-01-01T00:00:00+00:01",
     "9999-12-31T23:59:59-00:01",
   ]) {
-    it(`are never \`${text}\`.`, async () => {
-      expect((await errorOf(() => again(text))).metadata.field).to.equal("starts_at");
+    it(`are never \`${text}\`.`, () => {
+      expect(errorOf(() => again(text)).metadata.field).to.equal("starts_at");
     });
   }
 });
