@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import { Registry } from "prom-client";
 import { Role } from "../gen/agentcontrol/v1/access_pb.js";
 import { AskRequestSchema } from "../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { InterceptRequestSchema } from "../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { createAdminService } from "./api/admin-service.ts";
 import { createAgentService } from "./api/agent-service.ts";
 import { createAuthorityService } from "./api/authority-service.ts";
@@ -222,6 +223,7 @@ function createMcpParts({
   largeRequests,
   wrongKeys,
   redaction,
+  validator,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor, scrubKinds: PERSONAL_KINDS });
   const definitions = new McpDefinitions({ database, logs });
@@ -242,7 +244,8 @@ function createMcpParts({
           scope: config.mcpOidcScope ?? undefined,
         });
   const resource = new ProtectedResource({ publicUrl, tokens });
-  const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests });
+  const check = createRequestChecks(DEFAULT_MAX_DEPTH, validator)(InterceptRequestSchema);
+  const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests, check });
   const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience });
   const ends = new McpEnds({ logs });
   const kept = new KeptResults({ pool: database.pool, logs, encryptor, log });
@@ -272,7 +275,11 @@ function createMcpParts({
     largeRequests,
     scrubJson: redaction.scrubJson,
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
-    upstreams: new Upstreams({ lookup: targets.lookup, children: new Children({ isolation, log }) }),
+    upstreams: new Upstreams({
+      lookup: targets.lookup,
+      children: new Children({ isolation, log }),
+      maxResultBytes: config.mcpMaxResultBytes,
+    }),
     holdMs: config.mcpHoldMs,
     progressHoldMs: config.mcpProgressHoldMs ?? undefined,
     answerMs: config.mcpAnswerMs,

@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { JsonFault, readJsonAtOnce } from "../json/read-json.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { nameFault, normaliseName, toolKey, toolNameFault } from "../policy/names.ts";
 import { isStorableJson } from "../registry/checked-text.ts";
@@ -20,7 +21,8 @@ interface ActionSources {
 const ARGUMENTS = "metadata.arguments";
 /** Maximum depth of arguments that come as text: they have to fit into the 64 levels of a request. */
 const MAX_DEPTH = 60;
-const STRING_LITERAL = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
+/** Maximum values of the metadata with such arguments, as in a request. */
+const MAX_VALUES = 25_000;
 
 /**
  * Settles the tool and the arguments of a request. A member of the metadata that is null, and a blank name, count as missing.
@@ -59,38 +61,43 @@ function withArguments(metadata: JsonObject): JsonObject {
   const given = ownValue(metadata, "arguments");
   if (given === undefined || given === null || isJsonObject(given)) return metadata;
   if (typeof given !== "string") throw invalidField(ARGUMENTS, "must be an object, or its JSON text");
-  return { ...metadata, arguments: parseArguments(given) };
+  const { arguments: _, ...others } = metadata;
+  return { ...metadata, arguments: parseArguments(given, MAX_VALUES - countValues(others)) };
 }
 
-function parseArguments(text: string): JsonObject {
-  const parsed = parseJson(text);
+function parseArguments(text: string, maxValues: number): JsonObject {
+  const parsed = readArguments(text, maxValues);
   if (!isJsonObject(parsed)) throw invalidField(ARGUMENTS, "must be an object, or the JSON text of one");
-  const members = countMembers(parsed, 1);
-  // Outside of its strings a JSON text has a colon for each member that is written, and `parsed` has each name once.
-  const written = text.replace(STRING_LITERAL, "").split(":").length - 1;
-  if (written !== members) throw invalidField(ARGUMENTS, "names a member twice");
+  if (countValues(parsed) > maxValues) throw tooManyValues();
   if (!isStorableJson(parsed as never))
     throw invalidField(ARGUMENTS, "must not hold U+0000 or half of a surrogate pair");
   return parsed;
 }
 
-function parseJson(text: string): JsonValue | undefined {
+/** Reads the text of arguments; undefined for text that is not JSON. */
+function readArguments(text: string, maxValues: number): JsonValue | undefined {
   try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
+    return readJsonAtOnce(text, { maxDepth: MAX_DEPTH, maxValues, hasUniqueMembers: true }) as JsonValue;
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error;
+    if (error.kind === "too_many_values") throw tooManyValues();
+    if (error.kind === "too_deep") throw invalidField(ARGUMENTS, `must nest at most ${MAX_DEPTH} levels deep`);
+    if (error.kind === "repeated_member") throw invalidField(ARGUMENTS, "names a member twice");
     return undefined;
   }
 }
 
-function countMembers(value: JsonValue, depth: number): number {
+const tooManyValues = (): ControlPlaneError =>
+  invalidField(ARGUMENTS, `must not hold more than ${MAX_VALUES.toLocaleString("en")} values, with the metadata`);
+
+/** Counts the values in a value, and itself. Throws INVALID_FIELD for a number beyond the range of a 64-bit float. */
+function countValues(value: JsonValue): number {
   if (typeof value === "number" && !Number.isFinite(value)) {
     throw invalidField(ARGUMENTS, "holds a number that is too large");
   }
-  if (typeof value !== "object" || value === null) return 0;
-  if (depth > MAX_DEPTH) throw invalidField(ARGUMENTS, `must nest at most ${MAX_DEPTH} levels deep`);
-  const inner = Array.isArray(value) ? value : Object.values(value);
-  let count = Array.isArray(value) ? 0 : inner.length;
-  for (const each of inner) count += countMembers(each, depth + 1);
+  if (typeof value !== "object" || value === null) return 1;
+  let count = 1;
+  for (const each of Array.isArray(value) ? value : Object.values(value)) count += countValues(each);
   return count;
 }
 

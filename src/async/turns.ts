@@ -8,7 +8,29 @@ export function nextTurn(): Promise<void> {
   return setImmediate();
 }
 
-/** Cuts long work into turns of the event loop, so that other requests are served in between. */
+/** Queue of long work: the event loop goes on with one piece of it in each turn, however much of it waits. */
+class WorkQueue {
+  readonly #waiting: (() => void)[] = [];
+
+  /** Resolves in a later turn of the event loop, in which nothing else of the queue goes on. */
+  turn(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (this.#waiting.push(resolve) === 1) void this.#serve();
+    return promise;
+  }
+
+  async #serve(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      await nextTurn();
+      this.#waiting.shift()?.();
+    }
+  }
+}
+
+// One for the process, as the event loop is.
+const queue = new WorkQueue();
+
+/** Cuts long work into turns of the event loop, so that other requests are served in between. All such work takes turns. */
 export class Turns {
   readonly #turnMs: number;
   #startedAt = performance.now();
@@ -30,7 +52,7 @@ export class Turns {
 
   /** Gives the event loop a turn, and begins the work's next one after it. */
   async next(): Promise<void> {
-    await nextTurn();
+    await queue.turn();
     this.#startedAt = performance.now();
   }
 }

@@ -1,9 +1,9 @@
+import type { Work } from "../async/work.ts";
 import { decide } from "../decision/decide.ts";
 import { refsOf } from "../log/batch.ts";
 import { foldDecision, isCounted } from "../state/fold.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
-import type { Work } from "./work.ts";
 
 /**
  * Decides actions one after the other as of one time, each on the state that the ones before it would leave. Leaves the state as

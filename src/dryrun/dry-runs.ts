@@ -1,3 +1,4 @@
+import { doAtOnce, doInTurns, type Work } from "../async/work.ts";
 import type { DatabaseClock } from "../log/clock.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
@@ -6,7 +7,6 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { type BacktestEvent, type BacktestQuery, backtest } from "./backtest/backtest.ts";
 import { OwnStates, type Supposition } from "./own-state.ts";
-import { doAtOnce, doInTurns, type Work } from "./work.ts";
 
 /** Query of a dry run. */
 export interface Question extends Supposition {

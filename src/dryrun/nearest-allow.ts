@@ -1,5 +1,6 @@
 import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import type { Work } from "../async/work.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { argumentsFrom } from "../policy/names.ts";
 import { argumentSteps } from "../policy/schema/argument-path.ts";
@@ -10,7 +11,6 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { decideAlone } from "./decide-in-turn.ts";
 import type { TracedRule } from "./trace.ts";
-import type { Work } from "./work.ts";
 
 /** A change of one argument with which an action is allowed. */
 export interface NearestAllow {

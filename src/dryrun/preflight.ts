@@ -1,4 +1,5 @@
 import type { JsonValue } from "@bufbuild/protobuf";
+import { doInTurns, type Work } from "../async/work.ts";
 import { invalidField } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { argumentsFrom } from "../policy/names.ts";
@@ -8,7 +9,6 @@ import { jsonBytes } from "../registry/page.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import { decideInTurn } from "./decide-in-turn.ts";
 import type { DryRuns, Question } from "./dry-runs.ts";
-import { doInTurns, type Work } from "./work.ts";
 
 /** An argument that a tool's schema declares, and whether a step gives it. */
 export interface GivenArgument extends FlattenedArgument {

@@ -1,6 +1,7 @@
 import { type JsonValue, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Condition, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { Work } from "../async/work.ts";
 import { contextOf } from "../decision/decide.ts";
 import { Checks } from "../policy/checks.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
@@ -17,7 +18,6 @@ import type {
 } from "../policy/types.ts";
 import type { Action } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
-import type { Work } from "./work.ts";
 
 /** State of a value that a rule compares; the words of the proto enum `ConditionSeen`. */
 export type Seen = "present" | "missing" | "wrong_type" | "other_currency";

@@ -8,6 +8,7 @@ import { nameFault } from "../policy/names.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
+import { readServerJson, readText } from "./reading.ts";
 
 /** Mapping of an issuer's access tokens to agents. */
 export interface AccessTokensOptions {
@@ -190,9 +191,7 @@ const isSafe = ({ protocol, hostname }: URL): boolean =>
 async function readDocument(address: string): Promise<Record<string, unknown>> {
   const response = await fetch(address, { redirect: "error", signal: AbortSignal.timeout(REQUEST_MS) });
   if (!response.ok) throw new Error(`${address} answered ${response.status}`);
-  const text = await response.text();
-  if (text.length > MAX_DOCUMENT_BYTES) throw new Error(`${address} is too long`);
-  const document: unknown = JSON.parse(text);
+  const document: unknown = await readServerJson(await readText(response.body, MAX_DOCUMENT_BYTES));
   if (typeof document !== "object" || document === null) throw new Error(`${address} is not an object`);
   return document as Record<string, unknown>;
 }

@@ -1,8 +1,8 @@
 import { type ChildProcess as Spawned, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
-import { parsed } from "./listing.ts";
 import type { RpcMessage } from "./messages.ts";
+import { MessageTooLarge, readMessage } from "./reading.ts";
 
 /** Program to start, and the text that it reads from its descriptor 3 before the command begins. */
 export interface ChildLaunch {
@@ -48,6 +48,8 @@ export class ChildProcess {
   readonly #child: Spawned;
   readonly #events: ChildEvents;
   readonly #ended: Promise<void>;
+  /** Resolves once nothing more is read from the child. */
+  readonly #reading: Promise<void>;
   #chunks: Buffer[] = [];
   #bytes = 0;
   #garbage = 0;
@@ -61,7 +63,7 @@ export class ChildProcess {
     this.#child = child;
     this.#events = events;
     const { stdout, stderr, stdin } = child as { stdout: Readable; stderr: Readable; stdin: Writable };
-    stdout.on("data", (chunk: Buffer) => this.#read(chunk));
+    this.#reading = this.#readAll(stdout);
     stdout.once("end", () => void this.#outlivesOutput());
     stderr.on("data", (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString("utf8")).slice(-MAX_STDERR);
@@ -164,6 +166,7 @@ export class ChildProcess {
     // The rest of its process group.
     this.#kill("SIGKILL");
     for (const stream of this.#child.stdio) stream?.destroy();
+    await this.#reading;
     this.#events.onEnd(this.#reason(code, signal));
   }
 
@@ -175,16 +178,24 @@ export class ChildProcess {
     return `ended before it answered (${signal ?? `code ${code}`})`;
   }
 
-  #read(chunk: Buffer): void {
-    if (this.#closing !== undefined) return;
+  async #readAll(stdout: Readable): Promise<void> {
+    try {
+      for await (const chunk of stdout) await this.#read(chunk as Buffer);
+    } catch {
+      // The output was given up.
+    }
+  }
+
+  async #read(chunk: Buffer): Promise<void> {
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      if (this.#closing !== undefined) return;
       this.#chunks.push(chunk.subarray(start, end));
       const line = Buffer.concat(this.#chunks).toString("utf8");
       this.#chunks = [];
       this.#bytes = 0;
       start = end + 1;
-      this.#take(line);
+      await this.#take(line);
     }
     this.#chunks.push(chunk.subarray(start));
     this.#bytes += chunk.length - start;
@@ -194,8 +205,13 @@ export class ChildProcess {
     }
   }
 
-  #take(line: string): void {
-    const message = parsed(line);
+  async #take(line: string): Promise<void> {
+    const message = await readMessage(line).catch((error: unknown) => {
+      if (!(error instanceof MessageTooLarge)) throw error;
+      void this.close(`sent a message of ${error.excess}`);
+    });
+    // Meanwhile the child may have been closed, which drops what it still says.
+    if (this.#closing !== undefined) return;
     if (message !== undefined) {
       this.#garbage = 0;
       this.#hasSpoken = true;

@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { Turns } from "../async/turns.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { normaliseName } from "../policy/names.ts";
@@ -167,7 +168,7 @@ export class DefinitionLists {
     const { member } = LISTS[kind];
     const listed = ownValue(result, member);
     const given = (Array.isArray(listed) ? listed : []).filter(isJsonObject);
-    const reviewed = await this.#definitions.review(server, kind, listingFrom(given), caller.keyId);
+    const reviewed = await this.#definitions.review(server, kind, await listingFrom(given), caller.keyId);
     const isWhole = ownValue(params, "cursor") === undefined && ownValue(result, "nextCursor") === undefined;
     if (isWhole) this.#lookOf(exchange, kind, params).known = reviewed;
     const usable = given.filter((each) => reviewed.get(nameOf(kind, each))?.status === "active");
@@ -182,11 +183,14 @@ export class DefinitionLists {
     const { server, caller } = exchange;
     const log = await this.#logs.of(caller.workspaceId);
     const isBlocked = alwaysBlockedFor(await log.caughtUp(), caller.agentId, log.nowMs);
-    const named = tools.map((tool) => ({ tool, name: nameOf("tool", tool) }));
-    return named
-      .filter(({ name }) => !isBlocked(probeOf(exchange, `${server.name}.${name}`)))
-      .sort((a, b) => (a.name < b.name ? -1 : 1))
-      .map(({ tool }) => tool);
+    const callable: { readonly tool: JsonObject; readonly name: string }[] = [];
+    const turns = new Turns();
+    for (const tool of tools) {
+      const name = nameOf("tool", tool);
+      if (!isBlocked(probeOf(exchange, `${server.name}.${name}`))) callable.push({ tool, name });
+      await turns.giveWay();
+    }
+    return callable.sort((a, b) => (a.name < b.name ? -1 : 1)).map(({ tool }) => tool);
   }
 
   /** Leaves out instructions that may not be used. */
@@ -195,7 +199,7 @@ export class DefinitionLists {
     if (result === undefined || !Object.hasOwn(result, "instructions")) return response;
     const { instructions, ...rest } = result;
     if (typeof instructions !== "string") return { ...response, result: rest };
-    const listing = listingFrom([{ instructions }]);
+    const listing = await listingFrom([{ instructions }]);
     const reviewed = await this.#definitions.review(server, "instructions", listing, caller.keyId);
     return reviewed.get("")?.status === "active" ? response : { ...response, result: rest };
   }

@@ -1,4 +1,3 @@
-import { parsed } from "./listing.ts";
 import { isResponse, type RpcId, type RpcMessage, type RpcResponse, type SseEvent } from "./messages.ts";
 import type { Answer } from "./reply.ts";
 
@@ -40,15 +39,12 @@ export class DetachableReply implements Answer {
     return (await this.#delivery) ?? false;
   }
 
-  async event(event: Pick<SseEvent, "data"> & Partial<SseEvent>): Promise<void> {
-    const message = event.data === "" ? undefined : parsed(event.data);
-    const isAwaited = message !== undefined && this.#isAwaited(message);
-    await this.#client.event(event);
-    if (isAwaited) this.#note(message as RpcResponse);
+  event(event: Pick<SseEvent, "data"> & Partial<SseEvent>): Promise<void> {
+    return this.#client.event(event);
   }
 
-  async message(message: RpcMessage): Promise<void> {
-    await this.#client.message(message);
+  async message(message: RpcMessage, place?: Partial<SseEvent>): Promise<void> {
+    await this.#client.message(message, place);
     if (this.#isAwaited(message)) this.#note(message as RpcResponse);
   }
 

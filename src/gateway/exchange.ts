@@ -17,7 +17,7 @@ import {
   type RpcResponse,
 } from "./messages.ts";
 import { createAnswerPot } from "./pots.ts";
-import { type RelayEnd, relay, tooLongError } from "./relay.ts";
+import { type RelayEnd, relay, tooLargeError } from "./relay.ts";
 import type { Answer, Reply } from "./reply.ts";
 import { MessageScrubber, type ScrubJson } from "./scrubbing.ts";
 import type { ServerTasks } from "./server-tasks.ts";
@@ -150,7 +150,7 @@ export class Forwarding {
         scrubber,
         onMethod: (method) => this.#onMethod(exchange, method),
         onDropped: this.#dropping(server),
-        tooLong: (id) => this.#tooLong(exchange, id, call),
+        tooLarge: (id, excess) => this.#tooLarge(exchange, id, excess, call),
       });
       if (call === undefined || end === "answered") {
         if (end === "answered") reply.end();
@@ -204,12 +204,14 @@ export class Forwarding {
     return end;
   }
 
-  #tooLong(exchange: Exchange, id: RpcId, call: OpenCall | undefined): RpcResponse {
+  #tooLarge(exchange: Exchange, id: RpcId, excess: string, call: OpenCall | undefined): RpcResponse {
     const { server, generation } = exchange;
-    const { maxResultBytes, log } = this.#options;
-    const error = tooLongError(id, server.name, maxResultBytes);
+    const error = tooLargeError(id, server.name, excess);
     const message = error.error?.message ?? "";
-    log.warn({ workspaceId: server.workspaceId, server: server.name, fault: message }, "mcp request failed");
+    this.#options.log.warn(
+      { workspaceId: server.workspaceId, server: server.name, fault: message },
+      "mcp request failed",
+    );
     if (call?.method !== "tools/call") return error;
     const text = `${message}. The tool may have run; ask for less at once.`;
     const reasons = [{ code: "RESULT_TOO_LONG", message }];

@@ -1,4 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { Turns } from "../async/turns.ts";
+import { doInTurns, type Work } from "../async/work.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import { digestOf } from "../tree/canonical.ts";
@@ -20,6 +22,9 @@ const FRAMING = new Set([
 const OWN_PREFIX = /^agentcontrol[./]/i;
 /** Text that may hold such a member, written plainly or with escapes. */
 const MAY_BE_OWN = /agentcontrol|\\u00/i;
+/** Characters that are searched at once, and those by which two parts overlap: a little more than the longest match. */
+const PART = 1_048_576;
+const OVERLAP = 16;
 
 type MetaRules = Pick<McpServer, "passMeta">;
 
@@ -72,31 +77,44 @@ export function boundDigest(params: JsonObject, read: readonly string[]): string
 }
 
 /**
- * Removes the members of every `_meta` under the gateway's own prefix from a server's message, at any depth, so that only the
- * gateway speaks of decisions. `text` is the message as it came.
+ * Removes the members of every `_meta` under the gateway's own prefix from a server's message or other JSON, at any depth, so that
+ * only the gateway speaks of decisions. `text` is the JSON as it came.
  */
-export function withoutOwnMeta<T extends RpcMessage>(message: T, text: string): T {
-  return MAY_BE_OWN.test(text) ? (stripped(message as unknown as JsonValue) as unknown as T) : message;
+export async function withoutOwnMeta<T>(json: T, text: string): Promise<T> {
+  if (!(await mayBeOwn(text))) return json;
+  return (await doInTurns(stripping(json as JsonValue, { values: 0 }))) as T;
 }
 
-/** Does the same to any other JSON text of a server; undefined if it is no JSON. */
-export function strippedJson(text: string): string | undefined {
-  try {
-    return JSON.stringify(stripped(JSON.parse(text) as JsonValue));
-  } catch {
-    return undefined;
+async function mayBeOwn(text: string): Promise<boolean> {
+  const turns = new Turns();
+  for (let start = 0; start < text.length; start += PART - OVERLAP) {
+    if (MAY_BE_OWN.test(text.slice(start, start + PART))) return true;
+    await turns.giveWay();
   }
+  return false;
 }
 
-function stripped(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(stripped);
+/** Values after which stripping may pause. */
+const PAUSE = 512;
+
+function* stripping(value: JsonValue, seen: { values: number }): Work<JsonValue> {
+  seen.values += 1;
+  if (seen.values % PAUSE === 0) yield;
+  if (Array.isArray(value)) {
+    const items: JsonValue[] = [];
+    for (const each of value) items.push(isScalar(each) ? each : yield* stripping(each, seen));
+    return items;
+  }
   if (!isJsonObject(value)) return value;
-  const entries = Object.entries(value).map(([name, each]) => {
-    const inner = stripped(each);
-    return [name, name === "_meta" && isJsonObject(inner) ? withoutOwn(inner) : inner] as const;
-  });
-  return Object.fromEntries(entries);
+  const members: [string, JsonValue][] = [];
+  for (const [name, each] of Object.entries(value)) {
+    const inner = isScalar(each) ? each : yield* stripping(each, seen);
+    members.push([name, name === "_meta" && isJsonObject(inner) ? withoutOwn(inner) : inner]);
+  }
+  return Object.fromEntries(members);
 }
+
+const isScalar = (value: JsonValue): boolean => typeof value !== "object" || value === null;
 
 const withoutOwn = (meta: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(meta).filter(([name]) => !OWN_PREFIX.test(name)));

@@ -16,7 +16,7 @@ import { isTableMethod } from "../registry/mcp-methods.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
 import { createHeldBytes, maxHeldBytesFor } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
-import { parseJson } from "../server/rest/json.ts";
+import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
 import { ApprovedCalls } from "./approved-calls.ts";
@@ -230,7 +230,7 @@ export class McpGateway {
       const { caller, ending, bytes } = sized;
       const { workspaceId, agentId } = caller;
       await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal: ending.signal });
-      const { value } = parseJson(body, MAX_DEPTH);
+      const { value } = await readRequestJson(body, MAX_DEPTH);
       assertStorableJson(value, MAX_DEPTH);
       const incoming = incomingFrom(request, value);
       if ("status" in incoming) return given.reply.json(incoming.status, incoming.body);

@@ -1,6 +1,6 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import type { Pool } from "pg";
-import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { type InterceptRequest, InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { actionFrom } from "../api/action.ts";
 import type { Intercept } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
@@ -11,17 +11,17 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
+import { canonicalJson } from "../tree/canonical.ts";
 import { alwaysBlockedFor } from "./always-blocked.ts";
 import type { McpCaller } from "./caller.ts";
 import { approvedDigest, type CallDigest, type Earlier, findEarlier } from "./earlier-calls.ts";
 import type { ApprovedCall } from "./kept-results.ts";
 
-/** Request for a decision on a tool call. */
+/** Request for a decision on a tool call, whose content is the text of its arguments. */
 export interface ToolRequest {
   readonly actionType: string;
   readonly tool: string;
-  readonly actionContent: string;
-  readonly metadata: JsonObject;
+  readonly metadata: JsonObject & { readonly arguments: JsonObject };
   readonly sessionId?: string;
 }
 
@@ -75,6 +75,8 @@ export interface HeldActionsOptions {
   readonly pool: Pool;
   /** Queue for actions in large messages. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
+  /** Checks a request for a decision as every request is checked. Throws INVALID_FIELD and BODY_TOO_DEEP. */
+  readonly check: (request: InterceptRequest) => void;
 }
 
 /** Milliseconds between two calls of `onWaiting`. */
@@ -124,7 +126,12 @@ export class HeldActions {
     const { caller, signal, bytes } = action;
     const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
     await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
-    const request = create(InterceptRequestSchema, { ...action.requestFor(args), agentId });
+    const asked = action.requestFor(args);
+    const request = create(InterceptRequestSchema, { ...asked, agentId });
+    // Only what passes has a canonical form, which is checked in its turn: it may be longer than the text that came.
+    this.#options.check(request);
+    request.actionContent = canonicalJson(asked.metadata.arguments);
+    this.#options.check(request);
     return actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null });
   }
 

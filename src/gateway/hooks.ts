@@ -11,11 +11,10 @@ import type { HttpRoute } from "../server/http.ts";
 import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
 import { requestIdFrom } from "../server/incoming-call.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
-import { parseJson } from "../server/rest/json.ts";
+import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
 import type { DecisionPath, SealedDecision } from "../state/types.ts";
-import { canonicalJson } from "../tree/canonical.ts";
 import { keyOf, type McpCaller, type McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { McpEnds } from "./session-ends.ts";
@@ -163,7 +162,7 @@ export class CodingAgentHooks {
       bytes: body.length,
       signal: ending.signal,
     });
-    const { value } = parseJson(body, MAX_DEPTH);
+    const { value } = await readRequestJson(body, MAX_DEPTH);
     assertStorableJson(value, MAX_DEPTH);
     const event = eventFrom(value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
@@ -243,7 +242,6 @@ function actionOf(
     requestFor: (args) => ({
       actionType: name,
       tool: name,
-      actionContent: canonicalJson(args),
       metadata: { ...about, client, ...origin, arguments: args },
     }),
   };

@@ -1,9 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { JsonObject } from "@bufbuild/protobuf";
 import type { Pool } from "pg";
 import { createBackOff } from "../async/back-off.ts";
 import type { Portion } from "../async/shared-pot.ts";
+import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
+import { type JsonBounds, readJson } from "../json/read-json.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { createHeldBytes } from "../server/held-bytes.ts";
 import { stored, storeFault } from "../store/database.ts";
@@ -28,6 +29,8 @@ import type { RpcResponse } from "./messages.ts";
 /** Maximum bytes of a kept result, and of all kept results of a workspace. */
 export const MAX_KEPT_BYTES = 8_388_608;
 const MAX_WORKSPACE_BYTES = 67_108_864;
+/** A kept answer was within bounds when it came. */
+const KEPT_BOUNDS: JsonBounds = { maxDepth: Number.POSITIVE_INFINITY, maxValues: Number.POSITIVE_INFINITY };
 /** Milliseconds for which a running call is known to run, and between two renewals. */
 const LEASE_MS = 30_000;
 export const RENEW_MS = 10_000;
@@ -165,8 +168,10 @@ export class KeptResults {
 
   /** Keeps the answer to a call whose client has left. Tries until the database answers or the answer has expired. */
   async keep(call: RunningCall, answer: KeptAnswer): Promise<void> {
+    const turns = new Turns();
     const text = JSON.stringify(answer);
     const bytes = Buffer.byteLength(text);
+    await turns.giveWay();
     await this.#waiting.during({ workspaceId: call.workspaceId }, async (portion) => {
       const sealed = bytes <= MAX_KEPT_BYTES && hasRoom(portion, bytes) ? this.#seal(call, text) : undefined;
       await this.#persist(call, async () => {
@@ -195,7 +200,7 @@ export class KeptResults {
     const { sealed, call, expiresAtMs } = found;
     const { status } = call;
     if (status === "running") return undefined;
-    const answer = sealed === null ? undefined : this.#open(key, sealed);
+    const answer = sealed === null ? undefined : await this.#open(key, sealed);
     const log = await this.#options.logs.of(workspaceId);
     const isTaken = await log.change(keyId, async ({ transaction, state, nowMs, seal }) => {
       if (state.agents.get(agentId)?.status !== "active") return false;
@@ -292,9 +297,9 @@ export class KeptResults {
     return this.#options.encryptor.encrypt(key.workspaceId, placeOf(key), text);
   }
 
-  #open(key: CallKey, sealed: Buffer): KeptAnswer {
-    return JSON.parse(this.#options.encryptor.decrypt(key.workspaceId, placeOf(key), sealed)) as KeptAnswer &
-      JsonObject;
+  async #open(key: CallKey, sealed: Buffer): Promise<KeptAnswer> {
+    const text = this.#options.encryptor.decrypt(key.workspaceId, placeOf(key), sealed);
+    return (await readJson(text, KEPT_BOUNDS)) as KeptAnswer;
   }
 
   #warn({ workspaceId, decisionId }: CallKey, message: string, error: unknown): void {

@@ -1,18 +1,13 @@
 import { createHash, randomUUID } from "node:crypto";
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Turns } from "../async/turns.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpDefinitionKind } from "../registry/mcp-candidate.ts";
 import { printable } from "../registry/mcp-changes.ts";
 import type { McpListing } from "../registry/mcp-definitions.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
-import {
-  isResponse,
-  type RpcMessage,
-  type RpcRequest,
-  type RpcResponse,
-  rpcMessageFrom,
-  SseReader,
-} from "./messages.ts";
+import { isResponse, type RpcRequest, type RpcResponse } from "./messages.ts";
+import { MessageTooLarge, readMessage, SseReader } from "./reading.ts";
 
 /** Bounds of a whole listing. */
 const MAX_ITEMS = 10_000;
@@ -53,9 +48,15 @@ export interface UpstreamListing extends McpListing {
   readonly ttlMs: number | undefined;
 }
 
-/** Makes the listing of definitions that were received. */
-export function listingFrom(items: readonly JsonObject[]): McpListing {
-  return { items, digest: createHash("sha256").update(JSON.stringify(items)).digest("base64") };
+/** Makes the listing of definitions that were received, over several turns of the event loop. */
+export async function listingFrom(items: readonly JsonObject[]): Promise<McpListing> {
+  const turns = new Turns();
+  const hash = createHash("sha256");
+  for (const item of items) {
+    hash.update(`${JSON.stringify(item)}\n`);
+    await turns.giveWay();
+  }
+  return { items, digest: hash.digest("base64") };
 }
 
 /** Reads the time for which a result may be cached; undefined unless it is a number above 0. */
@@ -77,7 +78,10 @@ export async function listDefinitions(
   const within = AbortSignal.any([signal, AbortSignal.timeout(LISTING_MS)]);
   const items: JsonObject[] = [];
   const times: number[] = [];
-  const listing = () => ({ ...listingFrom(items), ttlMs: times.length === 0 ? undefined : Math.min(...times) });
+  const listing = async () => ({
+    ...(await listingFrom(items)),
+    ttlMs: times.length === 0 ? undefined : Math.min(...times),
+  });
   let bytes = 0;
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES; page++) {
@@ -155,32 +159,21 @@ export async function readResponse(
   try {
     for await (const chunk of answer.body ?? []) {
       size += chunk.byteLength;
-      if (size > maxBytes) throw new RangeError("the listing is too long");
+      if (size > maxBytes) throw new MessageTooLarge(`more than ${MAX_LISTING_BYTES} bytes`);
       if (!isStream) {
         text += decoder.decode(chunk, { stream: true });
         continue;
       }
       for (const { data } of reader.next(chunk)) {
-        const message = parsed(data);
+        const message = await readMessage(data);
         if (message !== undefined && isResponse(message) && message.id === id) return { response: message, size };
       }
     }
+    const message = isStream ? undefined : await readMessage(text);
+    if (message !== undefined && isResponse(message) && message.id === id) return { response: message, size };
   } catch (error) {
-    if (error instanceof RangeError) {
-      throw upstreamUnavailable(server, `lists ${word} of more than ${MAX_LISTING_BYTES} bytes`, error);
-    }
+    if (error instanceof MessageTooLarge) throw upstreamUnavailable(server, `lists ${word} of ${error.excess}`, error);
     throw error;
   }
-  const message = isStream ? undefined : parsed(text);
-  if (message !== undefined && isResponse(message) && message.id === id) return { response: message, size };
   throw upstreamUnavailable(server, `did not answer the request for its ${word} (HTTP ${answer.status})`);
-}
-
-/** Parses one message; undefined for other text. */
-export function parsed(text: string): RpcMessage | undefined {
-  try {
-    return rpcMessageFrom(JSON.parse(text) as JsonValue);
-  } catch {
-    return undefined;
-  }
 }

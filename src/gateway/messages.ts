@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { createParser, type EventSourceMessage } from "eventsource-parser";
+import type { EventSourceMessage } from "eventsource-parser";
 import { controlPlaneErrorFrom, ErrorReason, httpStatusFromReason } from "../errors.ts";
 import { isJsonObject } from "../policy/json-value.ts";
 
@@ -86,48 +86,14 @@ export function errorFromFault(id: RpcId, thrown: unknown): RpcResponse {
 /** One event of a `text/event-stream` (HTML standard §9.2). */
 export type SseEvent = EventSourceMessage;
 
-/** Reads events from chunks of bytes. `next` throws a `RangeError` for an event that is too long. */
-export class SseReader {
-  readonly #decoder = new TextDecoder();
-  readonly #parser;
-  #events: SseEvent[] = [];
-  #retryMs: number | undefined;
-
-  constructor(maxEvent: number) {
-    this.#parser = createParser({
-      maxBufferSize: maxEvent,
-      onEvent: (event) => this.#events.push(event),
-      onRetry: (ms) => {
-        this.#retryMs = ms;
-      },
-      onError({ type }) {
-        if (type === "max-buffer-size-exceeded") throw new RangeError("an event is too long");
-      },
-    });
-  }
-
-  /** Returns the events that a chunk completes. */
-  next(chunk: Uint8Array): readonly SseEvent[] {
-    this.#parser.feed(this.#decoder.decode(chunk, { stream: true }));
-    const events = this.#events;
-    this.#events = [];
-    return events;
-  }
-
-  /** Returns the reconnection time that the stream has sent since the last call, in milliseconds. */
-  takeRetryMs(): number | undefined {
-    const ms = this.#retryMs;
-    this.#retryMs = undefined;
-    return ms;
-  }
-}
-
 const LINE_END = /\r\n|\r|\n/g;
 
 /** Serialises an event. */
 export function sseText({ id, event, data }: Pick<SseEvent, "data"> & Partial<SseEvent>): string {
-  const lines = data.split(LINE_END).map((line) => `data: ${line}\n`);
   const name = event === undefined ? "" : `event: ${event.replaceAll(LINE_END, " ")}\n`;
   const place = id === undefined ? "" : `id: ${id.replaceAll(LINE_END, " ")}\n`;
-  return `${name}${place}${lines.join("")}\n`;
+  // JSON is one line.
+  const isOneLine = !data.includes("\n") && !data.includes("\r");
+  const lines = isOneLine ? [data] : data.split(LINE_END);
+  return `${name}${place}${lines.map((line) => `data: ${line}\n`).join("")}\n`;
 }

@@ -1,8 +1,8 @@
 import type { Portion } from "../async/shared-pot.ts";
+import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { upstreamUnavailable } from "./endpoint.ts";
-import { strippedJson, withoutOwnMeta } from "./forwarded-members.ts";
-import { parsed } from "./listing.ts";
+import { withoutOwnMeta } from "./forwarded-members.ts";
 import {
   createError,
   isResponse,
@@ -10,8 +10,9 @@ import {
   type RpcId,
   type RpcMessage,
   type RpcResponse,
-  SseReader,
+  rpcMessageFrom,
 } from "./messages.ts";
+import { MessageTooLarge, readServerJson, readText, SseReader } from "./reading.ts";
 import type { Answer } from "./reply.ts";
 import type { MessageScrubber } from "./scrubbing.ts";
 
@@ -41,8 +42,8 @@ export interface Relay {
   readonly onMethod: (method: string) => void;
   /** Reports a message that is not passed on. */
   readonly onDropped: (why: string) => void;
-  /** Creates the replacement for a response that is too long. */
-  readonly tooLong: (id: RpcId) => RpcResponse;
+  /** Creates the replacement for a response that is too large. `excess` completes "answered with …". */
+  readonly tooLarge: (id: RpcId, excess: string) => RpcResponse;
 }
 
 /** Result of a relay. */
@@ -70,17 +71,25 @@ export async function relay(options: Relay): Promise<RelayEnd> {
 }
 
 async function relayWhole(options: Relay, type: string | undefined): Promise<RelayEnd> {
-  const { response, reply, id, server, maxBytes } = options;
-  const text = await readText(response, response.ok ? maxBytes : MAX_ERROR_BYTES, options.held);
-  if (text === undefined) {
-    if (id === undefined) throw upstreamUnavailable(server, `answered with more than ${maxBytes} bytes`);
-    await reply.finish(await options.transform(options.tooLong(id)));
+  const { reply, id, server } = options;
+  try {
+    return await relayBody(options, type === "application/json");
+  } catch (error) {
+    if (!(error instanceof MessageTooLarge)) throw error;
+    if (id === undefined) throw upstreamUnavailable(server, `answered with ${error.excess}`);
+    await reply.finish(await options.transform(options.tooLarge(id, error.excess)));
     return "answered";
   }
-  const parsedText = type === "application/json" ? parsed(text) : undefined;
-  const message = parsedText === undefined ? undefined : withoutOwnMeta(parsedText, text);
+}
+
+async function relayBody(options: Relay, isJson: boolean): Promise<RelayEnd> {
+  const { response, reply, id, server, maxBytes } = options;
+  const hold = (bytes: number): void => options.held.add(bytes);
+  const text = await readText(response.body, response.ok ? maxBytes : MAX_ERROR_BYTES, hold);
+  const json = isJson ? await readServerJson(text) : undefined;
+  const message = json === undefined ? undefined : rpcMessageFrom(json);
   if (message !== undefined && isResponse(message) && message.id === id && options.awaits(id)) {
-    await reply.finish(await options.transform(message), response.status);
+    await reply.finish(await options.transform(await withoutOwnMeta(message, text)), response.status);
     return "answered";
   }
   if (response.ok && text === "") {
@@ -90,32 +99,18 @@ async function relayWhole(options: Relay, type: string | undefined): Promise<Rel
   }
   // An error from before the message was read has no id, or is plain text.
   if (!response.ok && !reply.hasBegun) {
-    const given = type === "application/json" ? strippedJson(text) : undefined;
+    const given = json === undefined ? undefined : JSON.stringify(await withoutOwnMeta(json, text));
     const shown = (await options.scrubber?.text(given ?? text)) ?? given ?? text;
-    reply.text(response.status, given === undefined ? "text/plain; charset=utf-8" : type, shown);
+    reply.text(response.status, given === undefined ? "text/plain; charset=utf-8" : "application/json", shown);
     return "ended";
   }
   throw upstreamUnavailable(server, `did not answer with a response (HTTP ${response.status})`);
 }
 
-/** Reads a body as text; undefined if it exceeds its bound. Rejects with OVERLOADED if too many bytes are held. */
-async function readText(response: Response, maxBytes: number, held: Relay["held"]): Promise<string | undefined> {
-  const decoder = new TextDecoder();
-  let text = "";
-  let size = 0;
-  for await (const chunk of response.body ?? []) {
-    size += chunk.byteLength;
-    // Leaving the loop cancels the body.
-    if (size > maxBytes) return undefined;
-    held.add(chunk.byteLength);
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
-}
-
 async function relayStream(options: Relay): Promise<RelayEnd> {
   const { response, reply, id, onMessage, held } = options;
   const reader = new SseReader(options.maxBytes);
+  const turns = new Turns();
   let isAnswered = false;
   reply.beginStream();
   try {
@@ -124,10 +119,15 @@ async function relayStream(options: Relay): Promise<RelayEnd> {
       held.add(chunk.byteLength);
       const events = reader.next(chunk);
       for (const event of events) {
-        const message = event.data === "" ? undefined : await passed(options, event.data);
-        if (event.data !== "" && message === undefined) continue;
-        await reply.event({ ...event, data: message === undefined ? "" : JSON.stringify(message) });
-        if (message !== undefined && isResponse(message) && message.id === id) isAnswered = true;
+        await turns.giveWay();
+        if (event.data === "") {
+          await reply.event(event);
+          continue;
+        }
+        const message = await passed(options, event.data);
+        if (message === undefined) continue;
+        await reply.message(message, event);
+        if (isResponse(message) && message.id === id) isAnswered = true;
       }
       // The rest of the chunk belongs to the next event, and is at most as long as a chunk.
       if (events.length > 0 || chunk.at(-1) === LINE_FEED) held.empty();
@@ -137,8 +137,8 @@ async function relayStream(options: Relay): Promise<RelayEnd> {
     }
   } catch (error) {
     if (error instanceof ControlPlaneError && error.reason === ErrorReason.OVERLOADED) throw error;
-    if (!(error instanceof RangeError) || id === undefined) return isAnswered ? "answered" : "broken";
-    await reply.message(await options.transform(options.tooLong(id)));
+    if (!(error instanceof MessageTooLarge) || id === undefined) return isAnswered ? "answered" : "broken";
+    await reply.message(await options.transform(options.tooLarge(id, error.excess)));
     isAnswered = true;
   }
   return isAnswered ? "answered" : "ended";
@@ -146,12 +146,12 @@ async function relayStream(options: Relay): Promise<RelayEnd> {
 
 /** Returns the message to pass on; undefined for a dropped message. */
 async function passed(options: Relay, text: string): Promise<RpcMessage | undefined> {
-  const parsedText = parsed(text);
-  if (parsedText === undefined) {
+  const given = rpcMessageFrom(await readServerJson(text));
+  if (given === undefined) {
     options.onDropped("is not a JSON-RPC message");
     return undefined;
   }
-  const message = withoutOwnMeta(parsedText, text);
+  const message = await withoutOwnMeta(given, text);
   if (!isResponse(message)) {
     options.onMethod(message.method);
     const { scrubber, onDropped } = options;
@@ -168,7 +168,7 @@ async function passed(options: Relay, text: string): Promise<RpcMessage | undefi
   return options.transform(message);
 }
 
-/** Creates the response to a call whose result is too long. */
-export function tooLongError(id: RpcId, server: string, maxBytes: number): RpcResponse {
-  return createError(id, RPC_CODES.server, `MCP server \`${server}\` answered with more than ${maxBytes} bytes`);
+/** Creates the response to a call whose result is too large. */
+export function tooLargeError(id: RpcId, server: string, excess: string): RpcResponse {
+  return createError(id, RPC_CODES.server, `MCP server \`${server}\` answered with ${excess}`);
 }

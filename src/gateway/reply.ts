@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { Turns } from "../async/turns.ts";
 import { type RpcMessage, type SseEvent, sseText } from "./messages.ts";
 
 const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
@@ -88,15 +89,16 @@ export class Reply {
     await this.#write(`retry: ${ms}\n\n`);
   }
 
-  /** Writes a message as an event. */
-  async message(message: RpcMessage): Promise<void> {
-    await this.event({ event: "message", data: JSON.stringify(message) });
+  /** Writes a message as an event. `place`: its name and id. */
+  async message(message: RpcMessage, place: Partial<SseEvent> = { event: "message" }): Promise<void> {
+    await this.event({ ...place, data: await textOf(message) });
   }
 
   /** Answers with one message: as JSON, or as the last event of the stream that has begun. */
   async finish(message: RpcMessage, status = 200): Promise<void> {
-    if (!this.hasBegun) return this.json(status, message);
-    await this.message(message);
+    const text = await textOf(message);
+    if (!this.hasBegun) return this.text(status, "application/json", text);
+    await this.event({ event: "message", data: text });
     this.end();
   }
 
@@ -153,4 +155,12 @@ export class Reply {
       response.on("drain", settle).on("close", settle);
     });
   }
+}
+
+/** Serialises a message in a turn of the event loop that it may use up. */
+async function textOf(message: RpcMessage): Promise<string> {
+  const turns = new Turns();
+  const text = JSON.stringify(message);
+  await turns.giveWay();
+  return text;
 }

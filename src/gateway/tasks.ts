@@ -16,8 +16,6 @@ import {
   type RpcMessage,
   type RpcRequest,
   type RpcResponse,
-  rpcMessageFrom,
-  type SseEvent,
 } from "./messages.ts";
 import type { Answer } from "./reply.ts";
 import { OWN_TASK_MARK, unknownTask } from "./server-tasks.ts";
@@ -278,10 +276,7 @@ class KeptAnswer implements Answer {
     return this.response !== undefined;
   }
 
-  async event({ data }: Pick<SseEvent, "data">): Promise<void> {
-    const message = data === "" ? undefined : rpcMessageFrom(JSON.parse(data));
-    if (message !== undefined) await this.message(message);
-  }
+  async event(): Promise<void> {}
 
   async message(message: RpcMessage): Promise<void> {
     if (isResponse(message)) this.response ??= message;

@@ -7,7 +7,6 @@ import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import { reservedNameFault, UNNAMEABLE_CALL } from "../registry/mcp-method-tools.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { DecisionReason, SealedDecision } from "../state/types.ts";
-import { canonicalJson } from "../tree/canonical.ts";
 import type { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCaller } from "./caller.ts";
 import type { ListingAge } from "./definition-lists.ts";
@@ -296,7 +295,6 @@ function actionOf(call: DecidedCall): HeldAction {
       return {
         actionType: name,
         tool: name,
-        actionContent: canonicalJson(asked),
         metadata: {
           arguments: asked,
           mcp_server: server.name,

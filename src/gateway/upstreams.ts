@@ -7,12 +7,14 @@ import type { McpDefinitionKind } from "../registry/mcp-candidate.ts";
 import type { McpListing } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import { canonicalJson } from "../tree/canonical.ts";
+import { boundedFetch } from "./bounded-fetch.ts";
 import { type Abilities, abilitiesOf, GATEWAY_INFO, StatefulBridge, StatelessBridge } from "./bridges.ts";
 import { ChildTransport } from "./child-transport.ts";
 import type { Children } from "./children.ts";
 import { type Endpoint, upstreamUnavailable } from "./endpoint.ts";
 import { HttpConnections, HttpEndpoint } from "./http-endpoint.ts";
 import { type ListedKind, listDefinitions, listingFrom, readResponse } from "./listing.ts";
+import { readText } from "./reading.ts";
 import { StatelessBridges } from "./stateless-bridges.ts";
 import { StdioEndpoint } from "./stdio-endpoint.ts";
 
@@ -21,6 +23,8 @@ export interface UpstreamsOptions {
   /** Resolves names of upstream servers to allowed addresses, and rejects others. */
   readonly lookup: LookupFunction;
   readonly children: Children;
+  /** Maximum bytes of a message of a server. */
+  readonly maxResultBytes: number;
 }
 
 /** Generations that a server itself speaks. */
@@ -40,6 +44,8 @@ const UNSUPPORTED_VERSION = -32_022;
 const PROBE_ID = "gateway-probe";
 /** Maximum bytes of the response to the gateway's own `initialize`. */
 const MAX_INITIALIZE_BYTES = 1_048_576;
+/** Maximum bytes of the refusal of a generation. */
+const MAX_REFUSAL_BYTES = 65_536;
 const ACCEPT = "application/json, text/event-stream";
 /** The gateway's own `initialize`. */
 const INITIALIZE = {
@@ -54,11 +60,13 @@ const INITIALIZE = {
 export class Upstreams {
   readonly #children: Children;
   readonly #connections: HttpConnections;
+  readonly #maxResultBytes: number;
   readonly #spoken = new LRUCache<string, Promise<Spoken>>({ max: MAX_SPOKEN, ttl: SPOKEN_MS });
   readonly #bridges = new StatelessBridges();
 
-  constructor({ lookup, children }: UpstreamsOptions) {
+  constructor({ lookup, children, maxResultBytes }: UpstreamsOptions) {
     this.#children = children;
+    this.#maxResultBytes = maxResultBytes;
     this.#connections = new HttpConnections(lookup);
   }
 
@@ -109,7 +117,7 @@ export class Upstreams {
       const listed = new Map<McpDefinitionKind, McpListing>();
       const { instructions, capabilities } = response.result ?? {};
       for (const kind of kindsOf(capabilities)) listed.set(kind, await listDefinitions(link, kind, signal));
-      if (typeof instructions === "string") listed.set("instructions", listingFrom([{ instructions }]));
+      if (typeof instructions === "string") listed.set("instructions", await listingFrom([{ instructions }]));
       if (session !== null) {
         const ended = await endpoint.fetch({ method: "DELETE", headers: { ...headers, ...own }, signal });
         await ended.body?.cancel();
@@ -129,7 +137,7 @@ export class Upstreams {
 
   #transport(server: McpServer): StreamableHTTPClientTransport {
     return new StreamableHTTPClientTransport(new URL(server.url ?? ""), {
-      fetch: this.#connections.fetch as never,
+      fetch: boundedFetch(this.#connections.fetch, this.#maxResultBytes) as never,
       requestInit: { headers: { ...server.headers } },
     });
   }
@@ -200,7 +208,7 @@ export class Upstreams {
       },
       body: JSON.stringify({ jsonrpc: "2.0", id: PROBE_ID, method: "initialize", params: INITIALIZE }),
     });
-    const text = response.ok ? "" : (await response.text()).slice(0, 10_000);
+    const text = response.ok ? "" : await readText(response.body, MAX_REFUSAL_BYTES).catch(() => "");
     if (response.ok) await response.body?.cancel();
     const session = response.headers.get("mcp-session-id");
     if (session !== null) {

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
-import { nextTurn } from "../async/turns.ts";
+import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -108,8 +108,6 @@ interface Pins {
   readonly latest: Pin;
 }
 
-/** Number of definitions that are compared in one turn of the event loop. */
-const TURN = 100;
 /** Maximum number of definitions that one change of the log pins: others wait for it. */
 const CHUNK = 25;
 const CACHED_SERVERS = 2_000;
@@ -186,8 +184,9 @@ export class McpDefinitions {
     const reviewed = new Map<string, ReviewedDefinition>();
     const seen = new Map<string, string>();
     const candidates: McpCandidate[] = [];
-    for (const [index, item] of items.entries()) {
-      if (index % TURN === TURN - 1) await nextTurn();
+    const turns = new Turns();
+    for (const item of items) {
+      await turns.giveWay();
       const found = candidateFrom(server.name, kind, item);
       const twin = seen.get(found.key);
       if (twin !== undefined) {

@@ -1,3 +1,4 @@
+import { type JsonBounds, JsonFault, readJsonAtOnce } from "../json/read-json.ts";
 import { fault, type ModelFault } from "./fault.ts";
 
 /** Text of a completion's only message. */
@@ -17,21 +18,25 @@ const invalid = (detail: string): ModelFault => fault("invalid_answer", detail);
 
 /** Tests for a JSON object. */
 export function isMembers(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof JsonFault);
 }
 
-/** Parses a JSON text; undefined if it is malformed. */
-export function parseJson(text: string): unknown {
+/** Bounds of an answer: far above a completion, far below what would take long. */
+const BOUNDS: JsonBounds = { maxDepth: 32, maxValues: 4_096 };
+
+/** Reads a JSON text of a model. Returns a `JsonFault` for text that is malformed or exceeds its bounds. */
+export function readAnswer(text: string, bounds: Partial<JsonBounds> = {}): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+    return readJsonAtOnce(text, { ...BOUNDS, ...bounds });
+  } catch (error) {
+    if (error instanceof JsonFault) return error;
+    throw error;
   }
 }
 
 /** Reads the reply of a model that was asked for one message without tool calls. */
 export function completionFrom(reply: string, askedModel: string): Completion | ModelFault {
-  const completion = parseJson(reply);
+  const completion = readAnswer(reply);
   if (!isMembers(completion)) return invalid("the answer is not a JSON object");
   const { choices, model } = completion;
   if (!Array.isArray(choices) || choices.length !== 1) return invalid("the answer does not have exactly one choice");

@@ -1,4 +1,5 @@
-import { completionFrom, isMembers, parseJson } from "./completion.ts";
+import { JsonFault } from "../json/read-json.ts";
+import { completionFrom, isMembers, readAnswer } from "./completion.ts";
 import { fault, type ModelFault, type UnavailableCause } from "./fault.ts";
 
 /** A model's opinion of an action. */
@@ -31,7 +32,6 @@ export type GuardAnswer = GuardVerdict | GuardUnavailable;
 export type ModelVerdict = Omit<GuardVerdict, "latencyMs">;
 
 const VERDICT_MEMBERS = ["confidence", "reason", "violates"];
-const STRING_LITERAL = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 /** Maximum characters of a reason: it is for a person, and stays in the log for good. */
 const MAX_REASON_LENGTH = 500;
 
@@ -43,14 +43,11 @@ function oneLine(text: string): string {
   return [...line.trim()].slice(0, MAX_REASON_LENGTH).join("");
 }
 
-/** Counts the members of a flat JSON object, duplicates included, which `JSON.parse` drops. */
-function countMembers(flatObject: string): number {
-  return flatObject.replace(STRING_LITERAL, "").split(":").length - 1;
-}
-
 /** Reads a text that is a verdict as a whole: one inside other text may come from the action. */
 function readVerdict(content: string): Omit<ModelVerdict, "kind" | "model"> | ModelFault {
-  const verdict = parseJson(content);
+  const verdict = readAnswer(content, { hasUniqueMembers: true });
+  const isRepeated = verdict instanceof JsonFault && verdict.kind === "repeated_member";
+  if (isRepeated) return invalid("the verdict names a member twice");
   if (!isMembers(verdict)) return invalid("the text is not a JSON object");
   if (Object.keys(verdict).sort().join() !== VERDICT_MEMBERS.join()) return invalid("the verdict has other members");
   const { violates, confidence, reason } = verdict;
@@ -59,7 +56,6 @@ function readVerdict(content: string): Omit<ModelVerdict, "kind" | "model"> | Mo
     return invalid("`confidence` is not a number from 0 to 1");
   }
   if (typeof reason !== "string") return invalid("`reason` is not a string");
-  if (countMembers(content) !== VERDICT_MEMBERS.length) return invalid("the verdict names a member twice");
   return { violates, confidence, reason: oneLine(reason) };
 }
 

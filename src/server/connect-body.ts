@@ -24,8 +24,8 @@ export interface ArrivedMessage {
 export interface MessageChecks {
   /** Maximum bytes of a message, compressed or not. */
   readonly maxBytes: number;
-  /** Resolves when a message may be decoded. Rejects to refuse the message. */
-  readonly check: (message: ArrivedMessage) => Promise<void>;
+  /** Resolves with the bytes to decode once a message may be decoded. Rejects to refuse the message. */
+  readonly check: (message: ArrivedMessage) => Promise<Uint8Array>;
 }
 
 /**
@@ -53,8 +53,8 @@ function checkedEnvelopes(
   const compression = encodings.includes(compressionGzip.name) ? compressionGzip : null;
   const checked = async function* (envelopes: AsyncIterable<EnvelopedMessage>) {
     for await (const envelope of envelopes) {
-      await check({ bytes: envelope.data, isBinary, wasCompressed: compression !== null });
-      yield envelope;
+      const data = await check({ bytes: envelope.data, isBinary, wasCompressed: compression !== null });
+      yield { ...envelope, data };
     }
   };
   const decompress = transformDecompressEnvelope(compression, maxBytes);
@@ -76,8 +76,7 @@ function checkedWhole(
     const bytes = await readAllBytes(body, maxBytes, length);
     const wasCompressed = encoding !== "identity";
     const message = wasCompressed ? await compressionGzip.decompress(bytes, maxBytes) : bytes;
-    await check({ bytes: message, isBinary, wasCompressed });
-    yield message;
+    yield await check({ bytes: message, isBinary, wasCompressed });
   };
   return read();
 }

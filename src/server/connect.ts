@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type {
-  DescMessage,
   DescMethod,
   DescMethodBiDiStreaming,
   DescMethodServerStreaming,
@@ -39,9 +38,9 @@ import {
   timeoutFromHeader,
   type Wire,
 } from "./incoming-call.ts";
-import { unknownWordsOf } from "./open-enums.ts";
+import { type ReplaceUnknownWords, unknownWordsOf } from "./open-enums.ts";
 import type { Pipeline, StreamedRequest } from "./pipeline.ts";
-import { parseJson } from "./rest/json.ts";
+import { readRequestJson } from "./request-json.ts";
 import { assertFewValues, decodeOptions, undecodable } from "./validation.ts";
 
 /** Options of the Connect handler. */
@@ -85,6 +84,7 @@ export class ConnectHandler {
   readonly #pipeline: Pipeline;
   readonly #maxBodyBytes: number;
   readonly #handlers: ReadonlyMap<string, UniversalHandler>;
+  readonly #replacers = new Map<DescMethod, ReplaceUnknownWords | undefined>();
   /** Path prefixes that it serves, one for each service. */
   readonly prefixes: readonly string[];
 
@@ -98,7 +98,10 @@ export class ConnectHandler {
       requestGate: (context) => this.#admit(context),
     });
     const services = pipeline.services.map(({ service }) => service);
-    for (const method of services.flatMap(({ methods }) => methods)) this.#addMethod(router, method);
+    for (const method of services.flatMap(({ methods }) => methods)) {
+      this.#addMethod(router, method);
+      this.#replacers.set(method, unknownWordsOf(method.input));
+    }
     this.#handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
     this.prefixes = services.map(({ typeName }) => `/${typeName}`);
   }
@@ -119,7 +122,7 @@ export class ConnectHandler {
 
   #addMethod(router: ConnectRouter, method: DescMethod): void {
     const pipeline = this.#pipeline;
-    const options = { jsonOptions: strictJson(method.input, pipeline.maxDepth) };
+    const options = { jsonOptions: { ignoreUnknownFields: false, ...decodeOptions(pipeline.maxDepth) } };
     if (method.methodKind === "unary") {
       const answer = (request: Message, context: HandlerContext) =>
         pipeline.unary(served(context), () => request).catch(rethrowTo(context));
@@ -173,13 +176,22 @@ export class ConnectHandler {
   }
 
   #bodyOf(exchange: Exchange, method: DescMethod, headers: Headers): AsyncIterable<Uint8Array> {
-    const { recursionLimit } = decodeOptions(this.#pipeline.maxDepth);
-    const check = async ({ bytes, isBinary, wasCompressed }: ArrivedMessage): Promise<void> => {
+    const { maxDepth } = this.#pipeline;
+    const { recursionLimit } = decodeOptions(maxDepth);
+    const replaceUnknownWords = this.#replacers.get(method);
+    const check = async ({ bytes, isBinary, wasCompressed }: ArrivedMessage): Promise<Uint8Array> => {
       const { call } = exchange;
       if (wasCompressed && method.methodKind !== "bidi_streaming") call?.hold(bytes.length);
       exchange.messageBytes = bytes.length;
       await call?.giveWay(bytes.length);
-      if (isBinary) assertFewValues(method.input, bytes, recursionLimit);
+      if (isBinary) {
+        assertFewValues(method.input, bytes, recursionLimit);
+        return bytes;
+      }
+      // As over REST: valid UTF-8, unique keys, bounds, and unknown words of open enums left to the service.
+      const { value } = await readRequestJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxDepth);
+      await call?.giveWay(bytes.length);
+      return replaceUnknownWords?.(value as JsonValue) ? Buffer.from(JSON.stringify(value)) : bytes;
     };
     return checkedBody(chunksOf(exchange, method), headers, { maxBytes: this.#maxBodyBytes, check });
   }
@@ -228,19 +240,6 @@ export class ConnectHandler {
 /** Tests for the library's error after a connection was cut while it was read or written. */
 const hasLeft = (error: unknown): boolean =>
   error instanceof ConnectError && (error.code === Code.Canceled || error.code === Code.Aborted);
-
-/**
- * Reads JSON as REST does: no unknown fields, valid UTF-8, limited depth, unknown words of open enums left to the service. The *
- * library decodes JSON texts with this decoder.
- */
-function strictJson(input: DescMessage, maxDepth: number) {
-  const replaceUnknownWords = unknownWordsOf(input);
-  const decode = (bytes: Uint8Array): string => {
-    const { text, value } = parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxDepth);
-    return replaceUnknownWords?.(value as JsonValue) ? JSON.stringify(value) : text;
-  };
-  return { ignoreUnknownFields: false, ...decodeOptions(maxDepth), textDecoder: { decode } };
-}
 
 /** Yields the body as it arrives. The requests of a stream are not held until it ends, so they are not counted. */
 async function* chunksOf(exchange: Exchange, { methodKind }: DescMethod): AsyncGenerator<Uint8Array> {

@@ -45,12 +45,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "policy",
     "store",
     "tree",
+    "json",
     "async",
     "errors.ts",
     "gen",
   ],
   // Wires and pipeline see messages and the callers' context alone, never the domain.
-  server: ["api", "async", "errors.ts", "gen"],
+  server: ["api", "json", "async", "errors.ts", "gen"],
   // Maps messages to calls of the domain, one service a file.
   api: [
     "redaction",
@@ -66,6 +67,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "policy",
     "store",
     "tree",
+    "json",
     "async",
     "errors.ts",
     "gen",
@@ -73,7 +75,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values.
   cli: ["redaction", "explain", "verify"],
   // Tells leaks by webhook.
-  redaction: ["webhook", "registry", "log", "state", "store", "async", "errors.ts", "gen"],
+  redaction: ["webhook", "registry", "log", "state", "store", "json", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
   // Decides drafts with the code that decides actions; a model reads questions as text.
   dryrun: ["decision", "registry", "semantic", "log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
@@ -87,7 +89,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   registry: ["log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A copy of the log's counters; the log never waits for it.
   mirror: ["log", "state", "policy", "store"],
-  semantic: ["state", "async", "errors.ts"],
+  semantic: ["state", "json", "async", "errors.ts"],
   // Is handed the function that decides, and does not know it.
   log: ["state", "policy", "store", "tree", "async", "errors.ts"],
   // The fold of the log, with the plans of the rules in force.
@@ -105,6 +107,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   explain: ["verify"],
   // Verifies what the service says, in Node and in browsers: it shares nothing with the code that writes the log, not even types.
   verify: [],
+  // Reads and writes JSON texts from outside within bounds and in turns: one reader for every door.
+  json: ["async"],
   // How work shares the event loop, permits and time; mechanisms that know nothing of their users.
   async: [],
   "config.ts": [],

@@ -8,11 +8,12 @@ import {
   InterceptResponseSchema,
   ListDecisionsResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { JsonReaders, JsonWriters, parseJson } from "../../src/server/rest/json.ts";
+import { readJsonAtOnce } from "../../src/json/read-json.ts";
+import { JsonReaders, JsonWriters } from "../../src/server/rest/json.ts";
 
 const ROUNDS = 7;
 const ROUND_MS = 120;
-const MAX_DEPTH = 64;
+const BOUNDS = { maxDepth: 64, maxValues: 60_000, hasUniqueMembers: true };
 
 const REQUEST = {
   action_type: "payments.refund",
@@ -66,7 +67,7 @@ function compareReading(name: string, desc: DescMessage, json: object): void {
   const read = new JsonReaders().message(desc);
   compare(
     name,
-    () => read(parseJson(bytes, MAX_DEPTH).value),
+    () => read(readJsonAtOnce(bytes.toString("utf8"), BOUNDS)),
     () => fromJsonString(desc, bytes.toString()),
   );
 }

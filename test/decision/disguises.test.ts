@@ -213,6 +213,10 @@ describe("contradictory sources", () => {
       ["metadata.arguments", { arguments: '{"note":"\\ud800","amount":1}' }],
       ["metadata.arguments", { arguments: `{"a":${"[".repeat(70)}${"]".repeat(70)}}` }],
       ["metadata.arguments", { arguments: "" }],
+      ["metadata.arguments", { arguments: `{"a":[${"{},".repeat(300_000)}0]}` }],
+      ["metadata.arguments", { arguments: `{"a":[${"0,".repeat(24_999)}0]}` }],
+      ["metadata.arguments", { arguments: `{"a":[${"0,".repeat(14_999)}0]}`, b: Array(10_000).fill(0) }],
+      ["metadata.arguments", { arguments: '"1 "'.repeat(225_000) }],
     ];
     for (const [field, metadata] of cases) {
       const { violations } = await failureOf(decide(metadata));
@@ -232,6 +236,13 @@ describe("contradictory sources", () => {
       expect((await decide(metadata)).decision, JSON.stringify(metadata)).to.equal(Decision.ALLOW);
     }
     expect((await decide({ arguments: null, amount: 900 })).decision).to.equal(Decision.BLOCK);
+  });
+
+  it("take as many values in arguments as text as in an object.", async () => {
+    const text = `{"a":[${"0,".repeat(24_995)}0],"amount":900}`;
+    expect((await decide({ arguments: text })).decision).to.equal(Decision.BLOCK);
+    const { message } = await failureOf(decide({ arguments: `{"a":[${"0,".repeat(25_000)}0]}` }));
+    expect(message).to.contain("`metadata.arguments` must not hold more than 25,000 values");
   });
 
   it("are settled for arguments as text: rules, receipt and retry see the object.", async () => {

@@ -52,7 +52,7 @@ describe("answers of MCP servers on their way", () => {
       transform: (response) => response,
       onMethod: () => undefined,
       onDropped: () => undefined,
-      tooLong: (id) => createResult(id, {}),
+      tooLarge: (id) => createResult(id, {}),
     });
     return sent;
   }

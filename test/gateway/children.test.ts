@@ -384,7 +384,7 @@ describe("children of MCP servers that are commands", function () {
         /JSON-RPC|starts again/.test(JSON.stringify(await noisy.act("wait", { ms: 10_000, text: "x" }))),
       );
     }
-    expect(gateway.output()).to.contain("prints text that is not JSON-RPC");
+    await until(async () => gateway.output().includes("prints text that is not JSON-RPC"));
     await noisy.delete();
     await gateway.add("deaf", command, { env: [{ name: "FAULT", value: "deaf" }] });
     const deaf = await opened("deaf", await gateway.agent());

@@ -39,7 +39,8 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 /** Starts the server. `isStateless`: it speaks 2026-07-28 instead of the generation with sessions. */
 export async function startRecordingServer(isStateless = false): Promise<RecordingServer> {
   const connected = ({ method }: Arrived): object => {
-    if (method === "tools/list") return { tools: server.tools, ...(isStateless ? { resultType: "complete" } : {}) };
+    const complete = isStateless ? { resultType: "complete", ttlMs: 0, cacheScope: "private" } : {};
+    if (method === "tools/list") return { tools: server.tools, ...complete };
     return isStateless
       ? { resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: CAPABILITIES, serverInfo }
       : { protocolVersion: "2025-11-25", capabilities: CAPABILITIES, serverInfo };

@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { pipeEvents } from "../../src/redaction/proxy/event-response.ts";
 import type { ResponseOptions } from "../../src/redaction/proxy/scrub-response.ts";
+import { OWN_OBJECTS } from "../../src/redaction/proxy/stored-objects.ts";
 import { createPlaceholders } from "../../src/redaction/text/placeholders.ts";
 import { compileScrubber } from "../../src/redaction/text/scrubber.ts";
 import { PERSONAL } from "./harness.ts";
@@ -25,7 +26,7 @@ export function responseOptions(options: Partial<ResponseOptions> = {}): Respons
     placeholders,
     restore: false,
     isJson: false,
-    markIds: (json) => json,
+    markIds: OWN_OBJECTS.mark,
     allowMedia: false,
     ...options,
   };

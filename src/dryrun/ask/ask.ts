@@ -1,11 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { MayQuestion, WhoMayQuestion } from "../../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { Action } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import type { DryRunParts, DryRuns } from "../dry-runs.ts";
-import { doInTurns } from "../work.ts";
 import { type Answer, answerFrom, type Findings } from "./answer.ts";
 import { changedAnswer } from "./changed.ts";
 import { limitsAnswer } from "./limits.ts";

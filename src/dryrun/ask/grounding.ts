@@ -1,7 +1,7 @@
 import type { JsonValue } from "@bufbuild/protobuf";
+import type { Work } from "../../async/work.ts";
 import { argumentSteps } from "../../policy/schema/argument-path.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
-import type { Work } from "../work.ts";
 import type { Asked } from "./question.ts";
 import { agentsNamed, findMandate, toolNamed } from "./subjects.ts";
 

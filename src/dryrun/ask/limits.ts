@@ -1,4 +1,5 @@
 import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { Work } from "../../async/work.ts";
 import type {
   CompiledMandate,
   CompiledRule,
@@ -11,7 +12,6 @@ import type { AgentState } from "../../state/agents.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import type { DryRuns, Question } from "../dry-runs.ts";
 import { mandatesFor } from "../trace.ts";
-import type { Work } from "../work.ts";
 import { agentText, counted, type Evidence, evidenceOf, type Findings, listed, quoted, sentence } from "./answer.ts";
 import { verbOf } from "./rule-text.ts";
 

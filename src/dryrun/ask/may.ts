@@ -1,4 +1,5 @@
 import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { Work } from "../../async/work.ts";
 import { contextOf } from "../../decision/decide.ts";
 import type { CompiledMandate, CompiledRule } from "../../policy/types.ts";
 import type { AgentState } from "../../state/agents.ts";
@@ -7,7 +8,6 @@ import type { StateJournal, WorkspaceState } from "../../state/workspace.ts";
 import { decideInTurn } from "../decide-in-turn.ts";
 import type { DryRuns, Question } from "../dry-runs.ts";
 import { coversAction, mandatesFor } from "../trace.ts";
-import type { Work } from "../work.ts";
 import { agentText, type Evidence, evidenceOf, type Findings, plain, quoted, sentence } from "./answer.ts";
 import { ruleText } from "./rule-text.ts";
 

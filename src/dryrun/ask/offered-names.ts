@@ -1,6 +1,6 @@
+import { doInTurns, type Work } from "../../async/work.ts";
 import { dataText } from "../../semantic/frame.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
-import { doInTurns, type Work } from "../work.ts";
 
 /** Names of a workspace that a model may find in a question. */
 export interface OfferedNames {

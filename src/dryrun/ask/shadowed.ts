@@ -1,4 +1,5 @@
 import { type Conditions, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { Work } from "../../async/work.ts";
 import { SEVERITY } from "../../policy/severity.ts";
 import type {
   CompiledMandate,
@@ -8,7 +9,6 @@ import type {
   OrderedSpec,
   ToolLookup,
 } from "../../policy/types.ts";
-import type { Work } from "../work.ts";
 import { counted, type Evidence, evidenceOf, type Findings, quoted, sentence } from "./answer.ts";
 import { type ComparedConditions, comparedConditions, conditionsImply } from "./implication.ts";
 import { decisionsOf, ruleText, VERBS } from "./rule-text.ts";

@@ -1,10 +1,10 @@
+import type { Work } from "../../async/work.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import { toolKey } from "../../policy/names.ts";
 import { comparableName } from "../../registry/checked-text.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { MandateState } from "../../state/policies.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
-import type { Work } from "../work.ts";
 
 /** Maximum number of ids in the error for an ambiguous name. */
 const MAX_IDS = 10;

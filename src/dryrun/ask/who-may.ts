@@ -1,4 +1,5 @@
 import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { Work } from "../../async/work.ts";
 import { contextOf } from "../../decision/decide.ts";
 import { createPolicySet } from "../../policy/policy-set.ts";
 import { SEVERITY } from "../../policy/severity.ts";
@@ -9,7 +10,6 @@ import type { StateJournal, WorkspaceState } from "../../state/workspace.ts";
 import { decideAlone } from "../decide-in-turn.ts";
 import type { DryRuns, Question } from "../dry-runs.ts";
 import { coversAgent, coversCall } from "../trace.ts";
-import type { Work } from "../work.ts";
 import { agentText, counted, type Evidence, evidenceOf, type Findings, plain, quoted, sentence } from "./answer.ts";
 import { decisionsOf, ruleText } from "./rule-text.ts";
 

@@ -1,3 +1,4 @@
+import type { Work } from "../../async/work.ts";
 import type { PersonalKind } from "../text/personal-kinds.ts";
 import { PendingPieces } from "./pending-pieces.ts";
 import { isMap, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
@@ -19,6 +20,9 @@ function fragmentOf(choice: JsonMap): Fragment {
 
 const isFinished = (choice: JsonMap): boolean => typeof choice.finish_reason === "string";
 
+/** Maximum number of choices of a response: as many as a request may ask for. */
+const MAX_CHOICES = 128;
+
 /** A choice of the response with its latest chunk. */
 interface Choice {
   readonly pieces: PendingPieces;
@@ -37,16 +41,18 @@ export class ChatStream implements EventScrubber {
     this.#options = options;
   }
 
-  push(name: string | undefined, json: JsonMap): readonly ModelEvent[] {
+  *push(name: string | undefined, json: JsonMap): Work<readonly ModelEvent[]> {
     const { choices: given, ...rest } = json;
-    const envelope = scrubValue(this.#options, rest, this.leaked) as JsonMap;
+    const envelope = (yield* scrubValue(this.#options, rest, this.leaked)) as JsonMap;
     if (given === undefined) return [{ name, json: envelope }];
     if (!Array.isArray(given)) throw llmUnavailable("the model's service sent an event that cannot be scrubbed");
     this.#envelope = envelope;
     const before: ModelEvent[] = [];
-    const choices = given
-      .map((choice: Json) => this.#pushChoice(choice, before))
-      .filter((choice) => choice !== undefined);
+    const choices: Json[] = [];
+    for (const choice of given) {
+      const shown = yield* this.#pushChoice(choice, before);
+      if (shown !== undefined) choices.push(shown);
+    }
     const isEmpty = given.length > 0 && choices.length === 0 && !isMap(json.usage);
     return isEmpty ? before : [...before, { name, json: { ...envelope, choices } }];
   }
@@ -62,13 +68,13 @@ export class ChatStream implements EventScrubber {
   }
 
   /** Returns the choice to send, or undefined if it has no content yet. Adds events that must be sent first to `before`. */
-  #pushChoice(given: Json, before: ModelEvent[]): Json | undefined {
+  *#pushChoice(given: Json, before: ModelEvent[]): Work<Json | undefined> {
     if (!isMap(given)) return given;
     const fragment = fragmentOf(given);
     const { logprobs: _, ...bare } = fragment.with({});
-    const rest = scrubValue(this.#options, bare, this.leaked) as JsonMap;
+    const rest = (yield* scrubValue(this.#options, bare, this.leaked)) as JsonMap;
     const { pieces } = this.#choiceAt(typeof given.index === "number" ? given.index : 0, rest);
-    const { piece, hasContent } = pieces.push(fragment.piece);
+    const { piece, hasContent } = yield* pieces.push(fragment.piece);
     const shown = "logprobs" in given ? { ...rest, logprobs: null } : rest;
     const scrubbed = fragmentOf(shown).with(piece);
     if (!isFinished(given)) return hasContent || Object.keys(fragment.piece).length === 0 ? scrubbed : undefined;
@@ -80,7 +86,11 @@ export class ChatStream implements EventScrubber {
   }
 
   #choiceAt(index: number, latest: JsonMap): Choice {
-    const choice = this.#choices.get(index) ?? { pieces: new PendingPieces(this.#options, this.leaked), latest };
+    const known = this.#choices.get(index);
+    if (known === undefined && this.#choices.size >= MAX_CHOICES) {
+      throw llmUnavailable("the model's service sent too many choices");
+    }
+    const choice = known ?? { pieces: new PendingPieces(this.#options, this.leaked), latest };
     choice.latest = latest;
     this.#choices.set(index, choice);
     return choice;

@@ -1,13 +1,16 @@
 import type { Readable } from "node:stream";
 import { createParser } from "eventsource-parser";
+import { Turns } from "../../async/turns.ts";
+import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError } from "../../errors.ts";
 import type { KindCounts } from "../text/personal-kinds.ts";
 import { ChatStream } from "./chat-stream.ts";
 import { openAiErrorFrom } from "./http-messages.ts";
-import { isMap, type Json, llmUnavailable } from "./protocol.ts";
+import { readModelJson } from "./model-json.ts";
+import { isMap, type JsonMap, llmUnavailable } from "./protocol.ts";
 import { openPlainText } from "./response-text.ts";
 import { ResponsesStream, responseIdOf } from "./responses-stream.ts";
-import type { EventScrubber, ModelEvent, ResponseOptions } from "./scrub-response.ts";
+import { type EventScrubber, type ModelEvent, pushText, type ResponseOptions } from "./scrub-response.ts";
 
 /** An event of a `text/event-stream`, or a comment. */
 export type SseItem = { readonly name: string | undefined; readonly data: string } | { readonly comment: string };
@@ -89,12 +92,11 @@ export function createEventScrubber(path: string, options: ResponseOptions): Eve
   throw llmUnavailable("the model's service streams what cannot be scrubbed");
 }
 
-function parseData(data: string): Json {
-  try {
-    return JSON.parse(data) as Json;
-  } catch {
-    throw llmUnavailable("the model's service sent an event that is not JSON");
-  }
+async function readData(data: string): Promise<JsonMap> {
+  const json = await readModelJson(data);
+  if (json === undefined) throw llmUnavailable("the model's service sent an event that is not JSON");
+  if (!isMap(json)) throw llmUnavailable("the model's service sent an event that cannot be scrubbed");
+  return json;
 }
 
 /**
@@ -107,37 +109,48 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
   const decoder = new TextDecoder();
   let rest = "";
 
-  const modelEventText = ({ name, json }: ModelEvent): string => eventText(name, JSON.stringify(options.markIds(json)));
+  const modelEventText = async ({ name, json }: ModelEvent): Promise<string> =>
+    eventText(name, JSON.stringify(await doInTurns(options.markIds(json))));
 
-  const scrubComment = (text: string): string => {
-    const stream = openPlainText(options);
-    return commentText(stream.push(text) + stream.end());
+  const modelEventsText = async (events: readonly ModelEvent[]): Promise<string> => {
+    let text = "";
+    for (const event of events) text += await modelEventText(event);
+    return text;
   };
 
-  const scrubItem = (item: SseItem): string => {
+  const scrubComment = async (text: string): Promise<string> => {
+    const stream = openPlainText(options);
+    return commentText((await doInTurns(pushText(stream, text))) + stream.end());
+  };
+
+  const scrubItem = async (item: SseItem): Promise<string> => {
     if ("comment" in item) return scrubComment(item.comment);
     const { name, data } = item;
     if (data === DONE) {
       // Held back until the leaks are sealed, because clients take this event as the end.
       rest = eventText(name, data);
-      return scrubber.end().map(modelEventText).join("");
+      return modelEventsText(scrubber.end());
     }
-    const json = parseData(data);
-    if (!isMap(json)) throw llmUnavailable("the model's service sent an event that cannot be scrubbed");
+    const json = await readData(data);
     const id = responseIdOf(json);
     if (id !== undefined) options.onResponseId(id);
-    return scrubber.push(name, json).map(modelEventText).join("");
+    return modelEventsText(await doInTurns(scrubber.push(name, json)));
   };
 
+  const turns = new Turns();
   const sendAll = async (items: readonly SseItem[]): Promise<void> => {
-    const text = items.map(scrubItem).join("");
+    let text = "";
+    for (const item of items) {
+      text += await scrubItem(item);
+      await turns.giveWay();
+    }
     if (text !== "") await options.send(text);
   };
 
   try {
     for await (const chunk of body) await sendAll(reader.push(decoder.decode(chunk as Buffer, { stream: true })));
     await sendAll([...reader.push(decoder.decode()), ...reader.end()]);
-    rest = scrubber.end().map(modelEventText).join("") + rest;
+    rest = (await modelEventsText(scrubber.end())) + rest;
     return { leaked: scrubber.leaked, rest, fault: undefined };
   } catch (error) {
     const cause: unknown = options.callerEnd?.aborted ? options.callerEnd.reason : error;

@@ -1,6 +1,9 @@
+import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Turns } from "../../async/turns.ts";
+import { doInTurns, type Work } from "../../async/work.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
+import { type JsonBounds, JsonFault, readJson } from "../../json/read-json.ts";
 import type { WorkspaceScrubber } from "../scrubbers.ts";
 import { PhoneLookups } from "../text/detectors/phone-lookups.ts";
 import { hideInText } from "../text/document-text.ts";
@@ -45,6 +48,8 @@ export interface RequestContext {
   readonly hold: (bytes: number) => void;
 }
 
+/** Bounds of a body, which are those of other requests but for the nesting, since schemas of tools nest deeper. */
+const BODY_BOUNDS: JsonBounds = { maxDepth: 128, maxValues: 60_000 };
 /** Maximum number and characters of the values in one conversation; a larger conversation starts over. */
 const MAX_VALUES = 10_000;
 const MAX_VALUE_TEXT = 1_048_576;
@@ -56,7 +61,7 @@ function unsupported(message: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.UNSUPPORTED_MEDIA_TYPE, message);
 }
 
-async function readJson(
+async function readBody(
   request: IncomingMessage,
   context: Pick<RequestContext, "maxBodyBytes" | "hold">,
   objects: StoredObjects,
@@ -68,15 +73,12 @@ async function readJson(
   }
   const encoding = request.headers["content-encoding"] ?? "identity";
   if (encoding !== "identity") throw unsupported("the body must not be compressed");
-  let json: Json;
-  try {
-    json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) as Json;
-  } catch {
-    // Without the cause, which quotes the body.
-    throw new ControlPlaneError(ErrorReason.MALFORMED_JSON, "the body is not JSON in UTF-8");
-  }
-  return withinDepth(() => objects.open(json));
+  if (!isUtf8(body)) throw notJson();
+  return within(async () => objects.open((await readJson(body.toString("utf8"), BODY_BOUNDS)) as Json));
 }
+
+const notJson = (): ControlPlaneError =>
+  new ControlPlaneError(ErrorReason.MALFORMED_JSON, "the body is not JSON in UTF-8");
 
 /** Returns the key of the conversation that a request continues. */
 function conversationOf(request: IncomingMessage, body: Json | undefined): string | undefined {
@@ -128,7 +130,7 @@ export async function readHiddenRequest(
   const holder = { workspaceId: target.workspaceId, agentId };
   assertPlain(workspace, target);
   const { conversations } = context;
-  const body = await readJson(request, context, objects);
+  const body = await readBody(request, context, objects);
   const conversation = conversationOf(request, body);
   // The key includes the revision, since placeholders use the scrubber of their revision.
   const keyOf = (id: string): string => JSON.stringify([target.workspaceId, keyId, settings.revision, id]);
@@ -159,7 +161,7 @@ async function hideBody(placeholders: Placeholders, allowMedia: boolean, body: J
     texts.add(text);
     return text;
   };
-  withinDepth(() => hideRequest({ hide: collect, allowMedia }, body));
+  await within(() => doInTurns(hideRequest({ hide: collect, allowMedia }, body)));
   const hidden = new Map<string, string>();
   const shared = { turns: new Turns(), lookups: new PhoneLookups() };
   for (const text of texts) hidden.set(text, await placeholders.hide(text, shared));
@@ -168,16 +170,20 @@ async function hideBody(placeholders: Placeholders, allowMedia: boolean, body: J
     if (known === undefined) throw new Error("a text of the body was not collected");
     return known;
   };
-  return withinDepth(() => Buffer.from(JSON.stringify(hideRequest({ hide, allowMedia }, body))));
+  return Buffer.from(JSON.stringify(await doInTurns(hideRequest({ hide, allowMedia }, body))));
 }
 
-/** Runs a recursion over a body. Throws BODY_TOO_DEEP instead of a stack overflow. */
-function withinDepth<T>(recurse: () => T): T {
+/** Runs work on a body. Rejects with the refusal of a body, or of a JSON document in it, that exceeds its bounds. */
+async function within<T>(work: () => Promise<T>): Promise<T> {
   try {
-    return recurse();
+    return await work();
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw new ControlPlaneError(ErrorReason.BODY_TOO_DEEP, "the body nests too deeply");
+    if (!(error instanceof JsonFault)) throw error;
+    // Without the cause, which may quote the body.
+    if (error.kind === "malformed") throw notJson();
+    if (error.kind === "too_deep") throw new ControlPlaneError(ErrorReason.BODY_TOO_DEEP, "the body nests too deeply");
+    const text = "the body, or a JSON document in a text of it, holds too many values; send less at once";
+    throw new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text);
   }
 }
 
@@ -206,54 +212,63 @@ function assertNoTokens(name: string, path: string, list: readonly Json[]): void
  * Hides the personal values in a body: in every text, whatever the name of its member, and in names of members outside of the
  * protocol. Throws NOT_SCRUBBABLE for media and token numbers.
  */
-function hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): Json {
+function* hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json): Work<Json> {
+  let values = 0;
+
   /** Hides the values of a text that may be media, such as a picture's URL or a file's bytes. */
-  const hideMediaText = (path: string, text: string): string => {
+  const hideMediaText = function* (path: string, text: string): Work<string> {
     if (isMediaText(text)) return text;
     const held = textOfDataUrl(text);
-    if (held === undefined) return hideInText(hidePlain, text);
-    if (hideInText(hidePlain, held) !== held)
+    if (held === undefined) return yield* hideInText(hidePlain, text);
+    if ((yield* hideInText(hidePlain, held)) !== held)
       throw notScrubbable(path, "is a `data:` URL whose text holds a personal value");
     return text;
   };
 
-  const hideMember = (path: string, name: string, value: Json, isInMedia: boolean): [string, Json] => {
+  const hideMember = function* (path: string, name: string, value: Json, isInMedia: boolean): Work<[string, Json]> {
     const isMediaHere = isMediaMember(name, value);
     if (!allowMedia && isMediaHere) throw notScrubbable(path, MEDIA_REFUSED);
-    const shown = isPlainName(name) && !DIGITS.test(name) ? name : hideInText(hidePlain, name);
-    return [shown, hide(path, name, value, isInMedia || isMediaHere)];
+    const shown = isPlainName(name) && !DIGITS.test(name) ? name : yield* hideInText(hidePlain, name);
+    return [shown, yield* hide(path, name, value, isInMedia || isMediaHere)];
   };
 
-  const hideMap = (path: string, value: JsonMap, isInMedia: boolean): Json => {
+  const hideMap = function* (path: string, value: JsonMap, isInMedia: boolean): Work<Json> {
     const isMediaHere = isMedia(value);
     if (isMediaHere && !allowMedia) throw notScrubbable(path, MEDIA_REFUSED);
     const at = (name: string): string => (path === "" ? name : `${path}.${name}`);
     // Errors do not quote names of unknown members, which may be personal.
     const pathOf = (name: string): string => (isPlainName(name) ? at(name) : path);
-    const members = Object.entries(value);
-    return Object.fromEntries(
-      members.map(([name, member]) => hideMember(pathOf(name), name, member, isInMedia || isMediaHere)),
-    );
+    const members: [string, Json][] = [];
+    for (const [name, member] of Object.entries(value)) {
+      members.push(yield* hideMember(pathOf(name), name, member, isInMedia || isMediaHere));
+    }
+    return Object.fromEntries(members);
   };
 
-  const hide = (path: string, name: string, value: Json, isInMedia: boolean): Json => {
+  const hide = function* (path: string, name: string, value: Json, isInMedia: boolean): Work<Json> {
+    values += 1;
+    if (values % PIECE === 0) yield;
     if (typeof value === "string") {
       if (isBytes(name, value)) return value;
-      return isInMedia ? hideMediaText(path, value) : hideInText(hidePlain, value);
+      return isInMedia ? yield* hideMediaText(path, value) : yield* hideInText(hidePlain, value);
     }
     if (typeof value === "number") {
       const text = String(value);
-      const hidden = hideInText(hidePlain, text);
+      const hidden = yield* hideInText(hidePlain, text);
       return hidden === text ? value : hidden;
     }
-    if (isMap(value)) return hideMap(path, value, isInMedia);
+    if (isMap(value)) return yield* hideMap(path, value, isInMedia);
     if (!Array.isArray(value)) return value;
     assertNoTokens(name, path, value);
-    return value.map((item: Json, index) => hide(`${path}[${index}]`, name, item, isInMedia));
+    const items: Json[] = [];
+    for (const [index, item] of value.entries()) items.push(yield* hide(`${path}[${index}]`, name, item, isInMedia));
+    return items;
   };
 
-  return hide("", "", body, false);
+  return yield* hide("", "", body, false);
 }
 
+/** Values that are hidden between two looks at the clock. */
+const PIECE = 256;
 /** Four digits in a row, as in a group of a personal value. */
 const DIGITS = /\d{4}/;

@@ -1,7 +1,8 @@
+import type { Work } from "../../async/work.ts";
 import { addCounts, type PersonalKind } from "../text/personal-kinds.ts";
 import type { ScrubberStream } from "../text/scrubber.ts";
-import { isMap, isMedia, isMediaMember, isOpaque, type Json, type JsonMap } from "./protocol.ts";
-import { assertMediaAllowed, openText, type ResponseOptions, scrubValue } from "./scrub-response.ts";
+import { isMap, isMedia, isMediaMember, isOpaque, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
+import { assertMediaAllowed, openText, pushText, type ResponseOptions, scrubValue } from "./scrub-response.ts";
 
 /** Path in a message: names of members, and for lists the `index` member of items. */
 type Path = readonly (string | number)[];
@@ -19,6 +20,8 @@ interface PendingText {
   readonly stream: ScrubberStream;
 }
 
+/** Maximum number of texts of one message. */
+const MAX_TEXTS = 1_000;
 /** Members whose text arrives whole. */
 const WHOLE_MEMBERS = new Set(["name"]);
 
@@ -58,9 +61,9 @@ export class PendingPieces {
   }
 
   /** Scrubs the next piece: each text in it continues the text at its path. */
-  push(piece: JsonMap): ScrubbedPiece {
+  *push(piece: JsonMap): Work<ScrubbedPiece> {
     this.#hasContent = false;
-    const scrubbed = this.#pushValue([], "", piece) as JsonMap;
+    const scrubbed = (yield* this.#pushValue([], "", piece)) as JsonMap;
     return { piece: scrubbed, hasContent: this.#hasContent };
   }
 
@@ -76,31 +79,36 @@ export class PendingPieces {
     return Object.keys(rest).length === 0 ? undefined : (rest as JsonMap);
   }
 
-  #pushValue(path: Path, name: string, value: Json): Json {
-    if (typeof value === "string") return this.#pushText(path, name, value);
+  *#pushValue(path: Path, name: string, value: Json): Work<Json> {
+    if (typeof value === "string") return yield* this.#pushText(path, name, value);
     if (Array.isArray(value)) {
-      return value.map((item: Json, index) => this.#pushValue([...path, indexOf(item, index)], name, item));
+      const items: Json[] = [];
+      for (const [index, item] of value.entries())
+        items.push(yield* this.#pushValue([...path, indexOf(item, index)], name, item));
+      return items;
     }
     if (!isMap(value)) return value;
     if (isMedia(value)) assertMediaAllowed(this.#options);
-    return Object.fromEntries(
-      Object.entries(value).map(([member, inner]) => [member, this.#pushMember(path, member, inner)]),
-    );
+    const members: [string, Json][] = [];
+    for (const [member, inner] of Object.entries(value)) {
+      members.push([member, yield* this.#pushMember(path, member, inner)]);
+    }
+    return Object.fromEntries(members);
   }
 
-  #pushMember(path: Path, member: string, value: Json): Json {
-    if (!isMediaMember(member, value)) return this.#pushValue([...path, member], member, value);
+  *#pushMember(path: Path, member: string, value: Json): Work<Json> {
+    if (!isMediaMember(member, value)) return yield* this.#pushValue([...path, member], member, value);
     assertMediaAllowed(this.#options);
     this.#hasContent = true;
     return value;
   }
 
-  #pushText(path: Path, name: string, text: string): string {
+  *#pushText(path: Path, name: string, text: string): Work<string> {
     if (isOpaque(name, text) || WHOLE_MEMBERS.has(name)) {
       this.#hasContent = true;
-      return scrubValue(this.#options, text, this.#leaked, name) as string;
+      return (yield* scrubValue(this.#options, text, this.#leaked, name)) as string;
     }
-    const out = this.#streamAt(path, name).push(text);
+    const out = yield* pushText(this.#streamAt(path, name), text);
     if (out !== "") this.#hasContent = true;
     return out;
   }
@@ -109,6 +117,7 @@ export class PendingPieces {
     const key = JSON.stringify(path);
     const known = this.#texts.get(key)?.stream;
     if (known !== undefined) return known;
+    if (this.#texts.size >= MAX_TEXTS) throw llmUnavailable("the model's service sent a message of too many texts");
     const stream = openText(this.#options, name);
     this.#texts.set(key, { path, stream });
     return stream;

@@ -35,7 +35,7 @@ import { KEY_MASK } from "./response-text.ts";
 import type { ResponseOptions } from "./scrub-response.ts";
 import { OWN_OBJECTS } from "./stored-objects.ts";
 import { createUpstream, type Upstream, type UpstreamResponse, type UpstreamTiming } from "./upstream.ts";
-import { readWholeResponse } from "./whole-response.ts";
+import { MAX_RESPONSE_BYTES, readWholeResponse } from "./whole-response.ts";
 
 /** Serves OpenAI's API under `/api/redact/{workspace_id}/openai/v1` and removes personal values from requests and responses. */
 export interface RedactionProxy {
@@ -77,7 +77,7 @@ const MAX_HELD_BYTES = 134_217_728;
 /** Bodies of the largest size that fit at once, so that an agent alone, with a fifth of the bytes, may send one. */
 const LARGEST_BODIES = 8;
 /** Bytes of all whole answers in flight: eight of the largest. */
-const MAX_ANSWER_BYTES = 536_870_912;
+const MAX_ANSWER_BYTES = 8 * MAX_RESPONSE_BYTES;
 const EVENT_STREAM = "text/event-stream";
 const EVENT_HEADERS = {
   "content-type": `${EVENT_STREAM}; charset=utf-8`,

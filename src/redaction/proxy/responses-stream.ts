@@ -1,3 +1,4 @@
+import type { Work } from "../../async/work.ts";
 import { addCounts, type KindCounts, type PersonalKind, totalCount } from "../text/personal-kinds.ts";
 import type { ScrubberStream } from "../text/scrubber.ts";
 import { isMap, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
@@ -6,6 +7,7 @@ import {
   type EventScrubber,
   type ModelEvent,
   openText,
+  pushText,
   type ResponseOptions,
   scrubValue,
 } from "./scrub-response.ts";
@@ -17,6 +19,8 @@ interface DeltaText {
   latest: JsonMap;
 }
 
+/** Maximum number of texts that arrive at the same time. */
+const MAX_TEXTS = 1_000;
 const DELTA = ".delta";
 const DONE = ".done";
 /** Events whose deltas are media. */
@@ -55,30 +59,35 @@ export class ResponsesStream implements EventScrubber {
     return this.#leaked;
   }
 
-  push(name: string | undefined, json: JsonMap): readonly ModelEvent[] {
+  *push(name: string | undefined, json: JsonMap): Work<readonly ModelEvent[]> {
     const type = typeof json.type === "string" ? json.type : "";
     if (MEDIA_EVENT.test(type)) {
       assertMediaAllowed(this.#options);
       return [this.#numbered(name, json)];
     }
     const delta = withoutSuffix(type, DELTA);
-    if (delta !== undefined) return this.#pushDelta(name, delta, json);
-    return [...this.#endTexts(type, json), this.#numbered(name, this.#scrubWhole(json))];
+    if (delta !== undefined) return yield* this.#pushDelta(name, delta, json);
+    const ended = this.#endTexts(type, json);
+    return [...ended, this.#numbered(name, yield* this.#scrubWhole(json))];
   }
 
   end(): readonly ModelEvent[] {
     return [...this.#texts.keys()].flatMap((key) => this.#endText(key));
   }
 
-  #pushDelta(name: string | undefined, type: string, json: JsonMap): ModelEvent[] {
+  *#pushDelta(name: string | undefined, type: string, json: JsonMap): Work<ModelEvent[]> {
     const { delta, ...rest } = json;
     if (typeof delta !== "string") throw llmUnavailable("the model's service sent a delta that cannot be scrubbed");
     const key = textKey(type, json);
-    const latest = this.#scrubWhole(rest);
-    const text = this.#texts.get(key) ?? { stream: openText(this.#options, memberOf(type)), name, latest };
+    const latest = yield* this.#scrubWhole(rest);
+    const known = this.#texts.get(key);
+    if (known === undefined && this.#texts.size >= MAX_TEXTS) {
+      throw llmUnavailable("the model's service sent too many texts at once");
+    }
+    const text = known ?? { stream: openText(this.#options, memberOf(type)), name, latest };
     text.latest = latest;
     this.#texts.set(key, text);
-    const out = text.stream.push(delta);
+    const out = yield* pushText(text.stream, delta);
     return out === "" ? [] : [this.#numbered(name, { ...latest, delta: out })];
   }
 
@@ -97,9 +106,9 @@ export class ResponsesStream implements EventScrubber {
     return rest === "" ? [] : [this.#numbered(text.name, { ...text.latest, delta: rest })];
   }
 
-  #scrubWhole(json: JsonMap): JsonMap {
+  *#scrubWhole(json: JsonMap): Work<JsonMap> {
     const counts = new Map<PersonalKind, number>();
-    const scrubbed = scrubValue(this.#options, json, counts) as JsonMap;
+    const scrubbed = (yield* scrubValue(this.#options, json, counts)) as JsonMap;
     this.#countLeaks(counts);
     return scrubbed;
   }

@@ -1,3 +1,4 @@
+import type { Work } from "../../async/work.ts";
 import { addCounts, type KindCounts, type PersonalKind } from "../text/personal-kinds.ts";
 import type { ScrubberStream } from "../text/scrubber.ts";
 import {
@@ -20,7 +21,7 @@ export interface ResponseOptions extends TextOptions {
   /** True passes images, audio and files unscrubbed; false refuses the response. */
   readonly allowMedia: boolean;
   /** Marks the ids of stored objects (see `StoredObjects`). */
-  readonly markIds: (json: Json) => Json;
+  readonly markIds: (json: Json) => Work<Json>;
 }
 
 /** An event of a streamed response: its optional name and its JSON. */
@@ -32,7 +33,7 @@ export interface ModelEvent {
 /** Scrubs the events of one streamed response. */
 export interface EventScrubber {
   /** Takes the next event and returns the events to send. Throws LLM_UNAVAILABLE for an event that cannot be scrubbed. */
-  push(name: string | undefined, json: JsonMap): readonly ModelEvent[];
+  push(name: string | undefined, json: JsonMap): Work<readonly ModelEvent[]>;
   /** Returns the events held back: before `[DONE]` and at the end of the stream. */
   end(): readonly ModelEvent[];
   /** Leaks in the response so far. */
@@ -58,35 +59,65 @@ export function assertMediaAllowed({ allowMedia }: ResponseOptions): void {
   throw llmUnavailable("the model answered with an image, audio or a file, which cannot be scrubbed");
 }
 
+/** Characters of a text, and values, that are scrubbed between two looks at the clock. */
+const PIECE = 1_024;
+const VALUES = 256;
+
+/** Pushes a text into its stream, with pauses. */
+export function* pushText(stream: ScrubberStream, text: string): Work<string> {
+  if (text.length <= PIECE) return stream.push(text);
+  const out: string[] = [];
+  for (let start = 0; start < text.length; start += PIECE) {
+    out.push(stream.push(text.slice(start, start + PIECE)));
+    yield;
+  }
+  return out.join("");
+}
+
 /** Scrubs a whole value of a response and adds its leaks to `leaked`. */
-export function scrubValue(options: ResponseOptions, value: Json, leaked: Map<PersonalKind, number>, name = ""): Json {
-  const scrubText = (member: string, text: string): string => {
+export function* scrubValue(
+  options: ResponseOptions,
+  value: Json,
+  leaked: Map<PersonalKind, number>,
+  name = "",
+): Work<Json> {
+  let values = 0;
+
+  const scrubText = function* (member: string, text: string): Work<string> {
     const stream = openText(options, member);
-    const scrubbed = stream.push(text) + stream.end();
+    const scrubbed = (yield* pushText(stream, text)) + stream.end();
     addCounts(leaked, stream.leaked);
     return scrubbed;
   };
 
-  const scrubMember = (member: string, inner: Json): [string, Json] => {
+  const scrubMember = function* (member: string, inner: Json): Work<[string, Json]> {
     if (TOKEN_MEMBERS.has(member)) return [member, Array.isArray(inner) ? [] : null];
     if (member === EMBEDDING) return [member, inner];
     if (isMediaMember(member, inner)) {
       assertMediaAllowed(options);
       return [member, inner];
     }
-    return [isPlainName(member) ? member : scrubText("", member), scrub(member, inner)];
+    return [isPlainName(member) ? member : yield* scrubText("", member), yield* scrub(member, inner)];
   };
 
-  const scrub = (member: string, inner: Json): Json => {
-    if (typeof inner === "string") return isOpaque(member, inner) ? inner : scrubText(member, inner);
-    if (Array.isArray(inner)) return inner.map((item: Json) => scrub(member, item));
+  const scrub = function* (member: string, inner: Json): Work<Json> {
+    values += 1;
+    if (values % VALUES === 0) yield;
+    if (typeof inner === "string") return isOpaque(member, inner) ? inner : yield* scrubText(member, inner);
+    if (Array.isArray(inner)) {
+      const items: Json[] = [];
+      for (const item of inner) items.push(yield* scrub(member, item));
+      return items;
+    }
     if (!isMap(inner)) return inner;
     if (isMedia(inner)) {
       assertMediaAllowed(options);
       return inner;
     }
-    return Object.fromEntries(Object.entries(inner).map(([key, each]) => scrubMember(key, each)));
+    const members: [string, Json][] = [];
+    for (const [key, each] of Object.entries(inner)) members.push(yield* scrubMember(key, each));
+    return Object.fromEntries(members);
   };
 
-  return scrub(name, value);
+  return yield* scrub(name, value);
 }

@@ -1,4 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
+import type { Work } from "../../async/work.ts";
 import { invalidField } from "../../errors.ts";
 import type { Encryptor } from "../../store/encryptor.ts";
 import { isMap, type Json, type JsonMap } from "./protocol.ts";
@@ -6,7 +7,7 @@ import { isMap, type Json, type JsonMap } from "./protocol.ts";
 /** Guard of the objects that the model's service stores in a shared account: each workspace can use only its own. */
 export interface StoredObjects {
   /** Adds the workspace's mark to the ids in a response or an event of `/responses`. */
-  mark(json: Json): Json;
+  mark(json: Json): Work<Json>;
   /** Removes the marks from a request. Throws INVALID_FIELD for a reference to an object without the workspace's mark. */
   open(body: Json): Json;
 }
@@ -22,7 +23,13 @@ const MARKED = /^(.+)\.([\w-]{16})$/;
 const SHARED = "in the account that workspaces share";
 
 /** No guard, for an account that belongs to one workspace or caller. */
-export const OWN_OBJECTS: StoredObjects = { mark: (json) => json, open: (body) => body };
+export const OWN_OBJECTS: StoredObjects = {
+  // biome-ignore lint/correctness/useYield: nothing to do takes no time
+  *mark(json) {
+    return json;
+  },
+  open: (body) => body,
+};
 
 /** Creates the guard of a workspace. A mark is a keyed digest of the id, so that every process can check it. */
 export function createStoredObjects(encryptor: Pick<Encryptor, "digest">, workspaceId: string): StoredObjects {
@@ -36,14 +43,23 @@ export function createStoredObjects(encryptor: Pick<Encryptor, "digest">, worksp
     return timingSafeEqual(Buffer.from(mark), Buffer.from(markOf(id))) ? id : undefined;
   };
 
-  const mark = (json: Json): Json => {
-    if (Array.isArray(json)) return json.map(mark);
+  const markText = (name: string, text: string): string =>
+    ID_MEMBERS.has(name) && text !== "" ? `${text}.${markOf(text)}` : text;
+
+  const mark = function* (json: Json): Work<Json> {
+    if (Array.isArray(json)) {
+      const items: Json[] = [];
+      for (const item of json) items.push(yield* mark(item));
+      return items;
+    }
     if (!isMap(json)) return json;
-    return mapMembers(json, (name, value) => {
-      if (CALLER_MEMBERS.has(name)) return value;
-      if (typeof value === "string") return ID_MEMBERS.has(name) && value !== "" ? `${value}.${markOf(value)}` : value;
-      return mark(value);
-    });
+    const members: [string, Json][] = [];
+    for (const [name, value] of Object.entries(json)) {
+      if (typeof value === "string") members.push([name, markText(name, value)]);
+      else members.push([name, CALLER_MEMBERS.has(name) ? value : yield* mark(value)]);
+    }
+    yield;
+    return Object.fromEntries(members);
   };
 
   const openMember = (path: string, name: string, value: Json): Json => {

@@ -1,7 +1,10 @@
 import type { Readable } from "node:stream";
+import { Turns } from "../../async/turns.ts";
+import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError } from "../../errors.ts";
 import type { KindCounts, PersonalKind } from "../text/personal-kinds.ts";
 import { isJsonType, mediaTypeOf, plainOpenAiError } from "./http-messages.ts";
+import { readModelJson } from "./model-json.ts";
 import { type Json, llmUnavailable } from "./protocol.ts";
 import { responseIdOf } from "./responses-stream.ts";
 import { type ResponseOptions, scrubValue } from "./scrub-response.ts";
@@ -17,7 +20,7 @@ export interface WholeResponse {
 }
 
 /** Maximum bytes of a response without streaming. */
-const MAX_RESPONSE_BYTES = 67_108_864;
+export const MAX_RESPONSE_BYTES = 16_777_216;
 /** Maximum characters of an error in plain text. */
 const MAX_ERROR_TEXT = 1_000;
 
@@ -38,23 +41,20 @@ async function readText(body: Readable, hold: (bytes: number) => void): Promise<
   return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
-function parseJson(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
+async function scrubJson(options: ResponseOptions, json: Json): Promise<WholeResponse> {
+  const leaked = new Map<PersonalKind, number>();
+  const scrubbed = await doInTurns(scrubValue(options, json, leaked));
+  const marked = await doInTurns(options.markIds(scrubbed));
+  const turns = new Turns();
+  const body = JSON.stringify(marked);
+  await turns.giveWay();
+  return { contentType: "application/json", body, leaked, responseId: responseIdOf(json) };
 }
 
-function scrubJson(options: ResponseOptions, json: Json): WholeResponse {
+async function scrubText(options: ResponseOptions, text: string): Promise<WholeResponse> {
   const leaked = new Map<PersonalKind, number>();
-  try {
-    const body = JSON.stringify(options.markIds(scrubValue(options, json, leaked)));
-    return { contentType: "application/json", body, leaked, responseId: responseIdOf(json) };
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw llmUnavailable("the model's service sent an answer that nests too deeply");
-  }
+  const body = (await doInTurns(scrubValue(options, text, leaked))) as string;
+  return { contentType: "text/plain; charset=utf-8", body, leaked, responseId: undefined };
 }
 
 /** Cuts a text between two words, since a part of our key or of a personal value would not be found. */
@@ -81,10 +81,9 @@ export async function readWholeResponse(
     throw llmUnavailable("the model's service answered with neither JSON nor text, which cannot be scrubbed");
   }
   const text = await readText(body, hold);
-  const json = isJsonType(type) ? parseJson(text) : undefined;
+  const json = isJsonType(type) ? await readModelJson(text) : undefined;
   if (json !== undefined) return scrubJson(options, json);
   if (isError) return scrubJson(options, plainOpenAiError(status, startOf(text)).body);
   if (isJsonType(type) && text !== "") throw llmUnavailable("the model's service sent an answer that is not JSON");
-  const scrubbed = scrubJson(options, text);
-  return { ...scrubbed, contentType: "text/plain; charset=utf-8", body: JSON.parse(scrubbed.body) as string };
+  return scrubText(options, text);
 }

@@ -4,8 +4,9 @@ import { FieldBehavior, field_behavior } from "../../../gen/google/api/field_beh
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 import { bodyTooLarge, cancelled } from "../errors.ts";
 import { mayHaveBody } from "../http-reply.ts";
+import { readRequestJson } from "../request-json.ts";
 import { fieldFault } from "./field-path.ts";
-import { type FieldSetter, type JsonReaders, type LocalMessage, parseJson } from "./json.ts";
+import type { FieldSetter, JsonReaders, LocalMessage } from "./json.ts";
 import { decoded, type Route, type RouteMatch } from "./routes.ts";
 
 /** Parts of an HTTP request from which its message is built. */
@@ -19,16 +20,16 @@ export interface RequestParts {
   readonly lastEventId: string | undefined;
 }
 
-/** Builds the request message of a route. Throws a `ControlPlaneError` that names the invalid field. */
-export type RequestReader = (parts: RequestParts) => Message;
+/** Builds the request message of a route. Rejects with a `ControlPlaneError` that names the invalid field. */
+export type RequestReader = (parts: RequestParts) => Promise<Message>;
 
 /** Compiles the request reader of a route. Throws an `Error` for a field that path, query and body cannot fill. */
 export function createRequestReader(route: Route, readers: JsonReaders, maxDepth: number): RequestReader {
   const readBody = bodyReader(route, readers, maxDepth);
   const setQuery = querySetter(route, readers);
   const resumeField = route.method.methodKind === "unary" ? undefined : cursorOf(route.queryFields);
-  return ({ body, captured, query, lastEventId = "" }) => {
-    const message = body.length === 0 ? (create(route.method.input) as LocalMessage) : readBody(body);
+  return async ({ body, captured, query, lastEventId = "" }) => {
+    const message = body.length === 0 ? (create(route.method.input) as LocalMessage) : await readBody(body);
     for (const [index, field] of route.pathFields.entries()) setPathField(message, field, captured[index]);
     if (query !== "") setQuery(message, query);
     // A client that reconnects to an event stream sends the last `id` that it saw; an explicit cursor wins.
@@ -40,17 +41,20 @@ export function createRequestReader(route: Route, readers: JsonReaders, maxDepth
 const cursorOf = (fields: readonly DescField[]): DescField | undefined =>
   fields.find(({ name, scalar }) => name === "cursor" && scalar === ScalarType.STRING);
 
-function bodyReader(route: Route, readers: JsonReaders, maxDepth: number): (bytes: Buffer) => LocalMessage {
+function bodyReader(route: Route, readers: JsonReaders, maxDepth: number): (bytes: Buffer) => Promise<LocalMessage> {
   const { method, body } = route;
   if (body === "message") {
     const read = readers.message(method.input);
     const ignored = outputOnlyFields(route).map(({ name }) => name);
-    return (bytes) => read(withoutMembers(parseJson(bytes, maxDepth).value, ignored)) as LocalMessage;
+    return async (bytes) => {
+      const { value } = await readRequestJson(bytes, maxDepth);
+      return read(withoutMembers(value, ignored)) as LocalMessage;
+    };
   }
   const set = body === "none" ? refuseBody : readers.field(body);
-  return (bytes) => {
+  return async (bytes) => {
     const message = create(method.input) as LocalMessage;
-    set(message, parseJson(bytes, maxDepth).value, []);
+    set(message, (await readRequestJson(bytes, maxDepth)).value, []);
     return message;
   };
 }

@@ -4,7 +4,9 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { DecisionSchema } from "../../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError, ErrorReason } from "../../../src/errors.ts";
-import { JsonReaders, JsonWriters, parseJson } from "../../../src/server/rest/json.ts";
+import { readJsonAtOnce } from "../../../src/json/read-json.ts";
+import { readRequestJson } from "../../../src/server/request-json.ts";
+import { JsonReaders, JsonWriters } from "../../../src/server/rest/json.ts";
 import { METHODS } from "../../conformance/methods.ts";
 import { plainFromMessage } from "../../support/plain-json.ts";
 import { messageArbitrary } from "./random-message.ts";
@@ -25,13 +27,16 @@ function messageNamed(name: string): DescMessage {
 }
 
 const read = (desc: DescMessage, text: string): Message =>
-  readers.message(desc)(parseJson(Buffer.from(text), MAX_DEPTH).value);
+  readers.message(desc)(readJsonAtOnce(text, { maxDepth: MAX_DEPTH, maxValues: 60_000 }));
+const parse = async (text: string | Buffer): Promise<unknown> =>
+  (await readRequestJson(Buffer.from(text), MAX_DEPTH)).value;
+const readBody = async (desc: DescMessage, text: string): Promise<Message> => readers.message(desc)(await parse(text));
 const write = (desc: DescMessage, message: Message): Record<string, unknown> =>
   JSON.parse(writers.message(desc)(message));
 
-function errorOf(action: () => unknown): ControlPlaneError {
+async function errorOf(action: () => unknown): Promise<ControlPlaneError> {
   try {
-    action();
+    await action();
   } catch (error) {
     if (error instanceof ControlPlaneError) return error;
     throw error;
@@ -66,22 +71,22 @@ describe("the JSON reader", () => {
   for (const { description, message = Mandate.name, given, reason, field, text = "" } of cases<Refused>(
     "json-refused.json",
   )) {
-    it(`refuses ${description}.`, () => {
-      const error = errorOf(() => read(messageNamed(message), given));
+    it(`refuses ${description}.`, async () => {
+      const error = await errorOf(() => readBody(messageNamed(message), given));
       expect([ErrorReason[error.reason], error.metadata.field]).to.deep.equal([reason, field]);
       expect(error.violations.map((violation) => violation.field)).to.deep.equal(field === undefined ? [] : [field]);
       expect(error.message).to.contain(text);
     });
   }
 
-  it("shortens a name of the caller's choice that is very long.", () => {
-    const error = errorOf(() => read(Mandate, `{"${"x".repeat(5000)}":1}`));
+  it("shortens a name of the caller's choice that is very long.", async () => {
+    const error = await errorOf(() => readBody(Mandate, `{"${"x".repeat(5000)}":1}`));
     expect(error.message.length).to.be.lessThan(200);
   });
 
-  it("refuses bytes that are not UTF-8.", () => {
+  it("refuses bytes that are not UTF-8.", async () => {
     const bytes = Buffer.concat([Buffer.from('{"name":"'), Buffer.from([0xff]), Buffer.from('"}')]);
-    expect(errorOf(() => parseJson(bytes, MAX_DEPTH)).reason).to.equal(ErrorReason.MALFORMED_JSON);
+    expect((await errorOf(() => parse(bytes))).reason).to.equal(ErrorReason.MALFORMED_JSON);
   });
 
   for (const [open, close] of [
@@ -90,20 +95,20 @@ describe("the JSON reader", () => {
     ['{"x":', ""],
     ["[", ""],
   ] as const) {
-    it(`refuses ${open}… nested a thousand times before it is parsed.`, () => {
+    it(`refuses ${open}… nested a thousand times before it is parsed.`, async () => {
       const text = open.repeat(1000) + close.repeat(1000);
-      expect(errorOf(() => read(Mandate, text)).reason).to.equal(ErrorReason.BODY_TOO_DEEP);
+      expect((await errorOf(() => readBody(Mandate, text))).reason).to.equal(ErrorReason.BODY_TOO_DEEP);
     });
   }
 
-  it("takes a body exactly as deep as the limit, and brackets in strings do not count.", () => {
+  it("takes a body exactly as deep as the limit, and brackets in strings do not count.", async () => {
     const Paste = messageNamed("PasteToolRequest");
     const deep = (levels: number) => `{"definition":${"[".repeat(levels)}"[[[{\\"[["${"]".repeat(levels)}}`;
     expect(plainFromMessage(Paste, read(Paste, deep(MAX_DEPTH - 1)))).to.have.property("definition");
-    expect(errorOf(() => read(Paste, deep(MAX_DEPTH))).reason).to.equal(ErrorReason.BODY_TOO_DEEP);
+    expect((await errorOf(() => readBody(Paste, deep(MAX_DEPTH)))).reason).to.equal(ErrorReason.BODY_TOO_DEEP);
   });
 
-  it("finds a repeated key exactly when there is one.", () => {
+  it("finds a repeated key exactly when there is one.", async () => {
     const value = fc.letrec<{ json: string }>((tie) => ({
       json: fc.oneof(
         { maxDepth: 4 },
@@ -114,13 +119,12 @@ describe("the JSON reader", () => {
           .map((pairs) => `{${pairs.map(([key, json]) => `${key} : ${json}`).join(",")}}`),
       ),
     })).json;
-    fc.assert(
-      fc.property(value, (json) => {
+    await fc.assert(
+      fc.asyncProperty(value, async (json) => {
         // No string of these has a colon outside of a key but this one.
         const members = json.replaceAll('"a:{\\"}"', "1").split(":").length - 1;
-        const parse = () => parseJson(Buffer.from(json), MAX_DEPTH).value;
-        if (membersOf(JSON.parse(json)) === members) expect(parse()).to.deep.equal(JSON.parse(json));
-        else expect(errorOf(parse).reason).to.equal(ErrorReason.DUPLICATE_FIELD);
+        if (membersOf(JSON.parse(json)) === members) expect(await parse(json)).to.deep.equal(JSON.parse(json));
+        else expect((await errorOf(() => parse(json))).reason).to.equal(ErrorReason.DUPLICATE_FIELD);
       }),
     );
   });
@@ -135,12 +139,12 @@ describe("the JSON reader", () => {
     );
   });
 
-  it("never lets a random text through with anything but a fault of the request.", () => {
+  it("never lets a random text through with anything but a fault of the request.", async () => {
     const name = fc.constantFrom(...Mandate.fields.map((field) => field.name));
-    fc.assert(
-      fc.property(fc.dictionary(name, fc.jsonValue({ maxDepth: 3 })), (json) => {
+    await fc.assert(
+      fc.asyncProperty(fc.dictionary(name, fc.jsonValue({ maxDepth: 3 })), async (json) => {
         try {
-          read(Mandate, JSON.stringify(json));
+          await readBody(Mandate, JSON.stringify(json));
         } catch (error) {
           expect(error).to.be.instanceOf(ControlPlaneError);
         }
@@ -283,8 +287,8 @@ describe("times", () => {
     "0001-01-01T00:00:00+00:01",
     "9999-12-31T23:59:59-00:01",
   ]) {
-    it(`are never \`${text}\`.`, () => {
-      expect(errorOf(() => again(text)).metadata.field).to.equal("starts_at");
+    it(`are never \`${text}\`.`, async () => {
+      expect((await errorOf(() => again(text))).metadata.field).to.equal("starts_at");
     });
   }
 });

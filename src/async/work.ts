@@ -1,4 +1,4 @@
-import { Turns } from "../async/turns.ts";
+import { Turns } from "./turns.ts";
 
 /** Work that yields wherever other requests may have a turn, and returns its result. */
 export type Work<T> = Generator<undefined, T, undefined>;
