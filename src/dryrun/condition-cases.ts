@@ -205,7 +205,11 @@ function firstElement(args: Args, steps: readonly PathStep[]): Json | undefined 
   let value: Json | undefined = args;
   for (const { name } of steps) {
     if (name === null) value = Array.isArray(value) ? value[0] : undefined;
-    else value = typeof value === "object" && value !== null && !Array.isArray(value) ? value[name] : undefined;
+    else
+      value =
+        typeof value === "object" && value !== null && !Array.isArray(value) && Object.hasOwn(value, name)
+          ? value[name]
+          : undefined;
   }
   return Array.isArray(value) ? value[0] : undefined;
 }

@@ -7,17 +7,17 @@ type JsonObject = { [key: string]: Json };
 
 /** Maximum levels of a sample; a schema may refer to itself. */
 const MAX_DEPTH = 8;
-const FORMAT_SAMPLES: Readonly<Record<string, string>> = {
-  date: "2025-01-07",
-  "date-time": "2025-01-07T10:00:00Z",
-  time: "10:00:00Z",
-  email: "someone@example.com",
-  hostname: "example.com",
-  ipv4: "192.0.2.1",
-  ipv6: "2001:db8::1",
-  uri: "https://example.com/",
-  uuid: "00000000-0000-4000-8000-000000000000",
-};
+const FORMAT_SAMPLES: ReadonlyMap<string, string> = new Map([
+  ["date", "2025-01-07"],
+  ["date-time", "2025-01-07T10:00:00Z"],
+  ["time", "10:00:00Z"],
+  ["email", "someone@example.com"],
+  ["hostname", "example.com"],
+  ["ipv4", "192.0.2.1"],
+  ["ipv6", "2001:db8::1"],
+  ["uri", "https://example.com/"],
+  ["uuid", "00000000-0000-4000-8000-000000000000"],
+]);
 
 const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -35,7 +35,7 @@ function numberFor(schema: JsonObject): number {
 function textFor(schema: JsonObject, patterns: NaivePatterns): string {
   const { pattern, format, minLength } = schema;
   if (typeof pattern === "string") return sampleText(pattern, patterns, { ignoreCase: false }) ?? "sample";
-  const formatted = typeof format === "string" ? FORMAT_SAMPLES[format] : undefined;
+  const formatted = typeof format === "string" ? FORMAT_SAMPLES.get(format) : undefined;
   if (formatted !== undefined) return formatted;
   const text = "sample".padEnd(typeof minLength === "number" ? Math.min(minLength, 1_000) : 0, "x");
   return typeof schema.maxLength === "number" ? text.slice(0, schema.maxLength) : text;
@@ -64,7 +64,9 @@ function sampleObject(schema: JsonObject, root: JsonObject, patterns: NaivePatte
   const required = Array.isArray(schema.required) ? (schema.required as string[]) : [];
   // Past some levels only what is required, so that a schema that refers to itself ends.
   const names = depth > 3 ? required : [...new Set([...Object.keys(properties), ...required])];
-  return Object.fromEntries(names.map((name) => [name, sampleOf(properties[name] ?? {}, root, patterns, depth + 1)]));
+  return Object.fromEntries(
+    names.map((name) => [name, sampleOf(own(properties, name) ?? {}, root, patterns, depth + 1)]),
+  );
 }
 
 /** Joins a schema with what it refers to, all parts of `allOf`, and the first of `anyOf` and `oneOf`. */
@@ -101,7 +103,8 @@ export function schemaAt(root: JsonObject, path: string): JsonObject | undefined
   try {
     let schema = merged(root, root, 0);
     for (const { name } of splitPath(path)) {
-      const next = name === null ? schema.items : isObject(schema.properties) ? schema.properties[name] : undefined;
+      const next =
+        name === null ? schema.items : isObject(schema.properties) ? own(schema.properties, name) : undefined;
       if (!isObject(next)) return undefined;
       schema = merged(next, root, 0);
     }

@@ -28,8 +28,7 @@ function problemsOf(inputSchema: JsonObject): readonly string[] {
   );
 }
 
-// Without `__proto__`: ajv takes it for a name that no schema knows, which fails closed.
-const NAMES = ["a", "b", "constructor"];
+const NAMES = ["a", "b", "constructor", "__proto__"];
 
 /** Schemas of a handful of keywords, in both dialects alike. */
 const { node } = fc.letrec<{ node: JsonObject }>((tie) => ({
@@ -63,7 +62,7 @@ const { value } = fc.letrec<{ value: JsonValue }>((tie) => ({
     { maxDepth: 4 },
     fc.constantFrom<JsonValue>("x", "", "😀😀", 0, 1, 1.5, -2, true, null),
     fc.array(tie("value"), { maxLength: 3 }),
-    fc.dictionary(fc.constantFrom(...NAMES, "__proto__"), tie("value"), { maxKeys: 3 }),
+    fc.dictionary(fc.constantFrom(...NAMES), tie("value"), { maxKeys: 3 }),
   ) as fc.Arbitrary<JsonValue>,
 }));
 
@@ -187,6 +186,15 @@ describe("a schema rule", () => {
     expect(stale.rules[0]).to.include({ stale: true, decision: "block", tool: "pay" });
   });
 
+  it("checks each pattern of a schema, not the first of them alone.", () => {
+    const words = { a: { pattern: "^a$" }, b: { pattern: "^b$" } };
+    const several = { type: "object", properties: words, patternProperties: { "^c": { pattern: "^c$" } } };
+    for (const args of [{ a: "a" }, { b: "b" }, { c: "c" }, { a: "a", b: "b", c: "c" }, { d: "a" }])
+      expect(fits(several, args), JSON.stringify(args)).to.equal(true);
+    for (const args of [{ a: "b" }, { b: "a" }, { c: "a" }, { a: "a", b: "a" }, { cc: "b" }])
+      expect(fits(several, args), JSON.stringify(args)).to.equal(false);
+  });
+
   it("searches for patterns in time linear in the text.", () => {
     const evil = { type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } } };
     expect(fits(evil, { a: `${"a".repeat(50_000)}!` })).to.equal(false);
@@ -241,6 +249,74 @@ describe("a schema rule", () => {
       expect(fits(each, { at: [1, "2"] })).to.equal(false);
     }
     expect(fits(latest, { else: 1 })).to.equal(false);
+  });
+
+  it("knows members by their own names alone, whatever an object inherits.", () => {
+    for (const name of ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf"]) {
+      const named = (member: JsonValue): JsonObject =>
+        JSON.parse(`{${JSON.stringify(name)}:${JSON.stringify(member)}}`);
+      const limited = { properties: named({ type: "number", maximum: 100 }) };
+      const others = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`m${index}`, {}]));
+      const many = { properties: { ...others, ...limited.properties } };
+      const matched = { ...limited, patternProperties: { "^__proto__$": { minimum: 50 }, "^[a-z]": { minimum: 50 } } };
+      const closed = { additionalProperties: false };
+      const strict = { unevaluatedProperties: false };
+      const someways = { anyOf: [limited, { properties: { other: {} }, required: ["other"] }] };
+      const referred = { $defs: named(limited), $ref: `#/$defs/${name}` };
+      const CASES: readonly (readonly [
+        schema: JsonObject,
+        fitting: readonly JsonObject[],
+        others: readonly JsonObject[],
+      ])[] = [
+        [limited, [{}, named(99), { other: "x" }], [named(9000), named("x"), named(null)]],
+        [{ ...limited, ...closed }, [{}, named(99)], [named(9000), { other: 1 }]],
+        [{ ...many, ...closed }, [{}, named(99)], [named(9000), { other: 1 }]],
+        [{ ...limited, ...strict }, [{}, named(99)], [named(9000), { other: 1 }]],
+        [{ ...someways, ...strict }, [{}, named(99)], [named(9000), { more: 1 }]],
+        [{ properties: { other: {} }, ...closed }, [{}, { other: 1 }], [named(1)]],
+        [{ properties: { other: {} }, ...strict }, [{}, { other: 1 }], [named(1)]],
+        [
+          { patternProperties: { "^other$": {} }, ...strict },
+          [{}, { other: 1 }],
+          [named(1), { ...named(1), other: 1 }],
+        ],
+        [{ anyOf: [{ patternProperties: { "^other$": {} } }, {}], ...strict }, [{}, { other: 1 }], [named(1)]],
+        [matched, [{}, named(60)], [named(101), named(9)]],
+        [{ required: [name] }, [named(null)], [{}, { other: 1 }]],
+        [{ propertyNames: { pattern: "^other$" } }, [{ other: 1 }], [named(1)]],
+        [{ dependentRequired: named(["other"]) }, [{}, { other: 1 }, { ...named(1), other: 1 }], [named(1)]],
+        [{ dependentSchemas: named({ required: ["other"] }) }, [{}, { ...named(1), other: 1 }], [named(1)]],
+        [{ dependencies: named(["other"]) }, [{}, { ...named(1), other: 1 }], [named(1)]],
+        [{ dependencies: named({ required: ["other"] }) }, [{}, { ...named(1), other: 1 }], [named(1)]],
+        [{ ...referred, ...strict }, [{}, named(99)], [named(9000), { other: 1 }]],
+        [{ properties: { inner: limited } }, [{ inner: named(99) }], [{ inner: named(9000) }]],
+        [{ properties: { list: { items: limited } } }, [{ list: [named(99)] }], [{ list: [named(1), named(9000)] }]],
+        [{ const: named(1) }, [named(1)], [{}, named(2), { other: 1 }]],
+        [{ properties: { a: { enum: [named(1)] } } }, [{ a: named(1) }], [{ a: {} }, { a: named(2) }]],
+        [{ properties: { a: { type: "string", format: name } } }, [{ a: "x" }], [{ a: 1 }]],
+      ];
+      for (const [each, right, wrong] of CASES) {
+        const tool = { type: "object", ...each };
+        for (const args of right) expect(fits(tool, args), JSON.stringify({ tool, args })).to.equal(true);
+        for (const args of wrong) expect(fits(tool, args), JSON.stringify({ tool, args })).to.equal(false);
+      }
+      const draft = { $schema: DRAFT_07, type: "object", dependencies: named(["other"]), ...limited };
+      expect([fits(draft, { ...named(1), other: 1 }), fits(draft, named(1)), fits(draft, named(9000))]).to.deep.equal([
+        true,
+        false,
+        false,
+      ]);
+    }
+  });
+
+  it("checks what a schema names like a statement of its validator.", () => {
+    const statement = "\n  var props0 = {};\n";
+    const properties = { [statement]: { maximum: 100 } };
+    const patternProperties = { "^other$": {} };
+    const tool = { type: "object", properties, patternProperties, unevaluatedProperties: false };
+    expect(fits(tool, { [statement]: 9 })).to.equal(true);
+    expect(fits(tool, { [statement]: 9000 })).to.equal(false);
+    expect(fits(tool, { [statement.replace("{}", "Object.create(null)")]: 9 })).to.equal(false);
   });
 
   it("agrees with a naive validator on random schemas and arguments, in both dialects.", () => {

@@ -88,17 +88,20 @@ function otherMembers({ value, schema, patterns }: Place): readonly string[] {
 }
 
 const DATE = /^\d{4}-\d\d-\d\d$/;
-const FORMATS: { readonly [format: string]: (text: string) => boolean } = {
-  date: (text) => DATE.test(text) && new Date(text).toJSON()?.slice(0, 10) === text,
-  "date-time": (text) => /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(text),
-  time: (text) => /^\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(text),
-  email: (text) => /^[^\s@]+@[\w-]+(\.[\w-]+)*$/.test(text),
-  hostname: (text) => /^[\w-]+(\.[\w-]+)*$/.test(text),
-  ipv4: (text) => text.split(".").length === 4 && text.split(".").every((part) => /^\d+$/.test(part) && +part < 256),
-  ipv6: (text) => /^[\da-f:]+$/i.test(text) && text.includes("::"),
-  uri: (text) => /^[a-z][\w+.-]*:\S+$/i.test(text),
-  uuid: (text) => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text),
-};
+const FORMATS: ReadonlyMap<string, (text: string) => boolean> = new Map<string, (text: string) => boolean>([
+  ["date", (text) => DATE.test(text) && new Date(text).toJSON()?.slice(0, 10) === text],
+  ["date-time", (text) => /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(text)],
+  ["time", (text) => /^\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(text)],
+  ["email", (text) => /^[^\s@]+@[\w-]+(\.[\w-]+)*$/.test(text)],
+  ["hostname", (text) => /^[\w-]+(\.[\w-]+)*$/.test(text)],
+  [
+    "ipv4",
+    (text) => text.split(".").length === 4 && text.split(".").every((part) => /^\d+$/.test(part) && +part < 256),
+  ],
+  ["ipv6", (text) => /^[\da-f:]+$/i.test(text) && text.includes("::")],
+  ["uri", (text) => /^[a-z][\w+.-]*:\S+$/i.test(text)],
+  ["uuid", (text) => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text)],
+]);
 
 const CHECKS: { readonly [keyword: string]: Check } = {
   type: (types, { value }) => [types].flat().some((type) => hasType(type as Json, value)),
@@ -113,7 +116,7 @@ const CHECKS: { readonly [keyword: string]: Check } = {
   maxLength: ofText((length, bound) => length <= bound),
   pattern: (pattern, { value, patterns }) =>
     typeof value !== "string" || patterns.isFound(String(pattern), value, { ignoreCase: false }),
-  format: (format, { value }) => typeof value !== "string" || (FORMATS[String(format)]?.(value) ?? true),
+  format: (format, { value }) => typeof value !== "string" || (FORMATS.get(String(format))?.(value) ?? true),
   minItems: ofItems((length, bound) => length >= bound),
   maxItems: ofItems((length, bound) => length <= bound),
   uniqueItems: (isUnique, { value }) =>
@@ -177,7 +180,7 @@ function fits(place: Place): boolean {
   // All of them are read before the first that fails, so that an unknown keyword is found with any value.
   return keywords
     .map((keyword) => {
-      const check = CHECKS[keyword];
+      const check = Object.hasOwn(CHECKS, keyword) ? CHECKS[keyword] : undefined;
       if (check === undefined) throw new UnknownKeyword(keyword);
       return check(schema[keyword] as Json, place);
     })

@@ -7,7 +7,7 @@ import { isJsonObject, ownValue, typeWord } from "../json-value.ts";
 import { checkPattern, compilePattern } from "../patterns.ts";
 import type { SchemaError, ToolSchema, Validation, ValidatorResult } from "../types.ts";
 import { elementPath, memberPath } from "./argument-path.ts";
-import { createRefResolver, dialectOf, pointerSteps, visitSchemas } from "./check.ts";
+import { createRefResolver, type Dialect, dialectOf, pointerSteps, visitSchemas } from "./check.ts";
 
 /** Characters of a text, or pattern instructions per character, that are read in about the time of one step. */
 const CHARACTERS_PER_STEP = 64;
@@ -22,6 +22,17 @@ const MAX_CHOICES = 10;
 
 /** Keywords of OpenAPI that ajv would act on and that mean nothing in JSON Schema. */
 const OPENAPI_KEYWORDS = ["discriminator", "nullable"];
+
+/** A member that ajv skips in every map by name. */
+const PROTO = "__proto__";
+const PROTO_PATTERN = "^__proto__$";
+/** Keywords that say what a member brings with it, by dialect. */
+const DEPENDENCIES = {
+  "draft-07": ["dependencies"],
+  "2020-12": ["dependencies", "dependentSchemas", "dependentRequired"],
+} as const;
+/** Statements of a compiled schema that make its map of evaluated members, each in a line of its own. */
+const EVALUATED_MAP = /^(\s*(?:var )?props\d+ = (?:props\d+ \|\| )?)\{\};$/gm;
 
 const UNCHECKABLE: SchemaError = { argument: undefined, message: "the arguments cannot be checked" };
 
@@ -53,12 +64,13 @@ export function compileValidator(schema: JsonObject): ValidatorResult {
     validateSchema: false,
     ownProperties: true,
     formats: { ...STRING_FORMATS },
-    code: { regExp: re2Engine(problems, work) },
+    code: { regExp: re2Engine(problems, work), lines: true, process: withPlainMaps },
   };
+  const dialect = dialectOf(schema) ?? "2020-12";
   try {
-    const ajv = dialectOf(schema) === "draft-07" ? new Ajv(options) : new Ajv2020(options);
+    const ajv = dialect === "draft-07" ? new Ajv(options) : new Ajv2020(options);
     addOwnKeywords(ajv, work);
-    const validate = ajv.compile(withStepCounts(schema));
+    const validate = ajv.compile(preparedSchema(schema, dialect));
     if (problems.length > 0) return { kind: "invalid", problems };
     return { kind: "compiled", validate: (args, maxSteps) => validation(validate, args, work, maxSteps) };
   } catch (error) {
@@ -109,32 +121,66 @@ function uncheckable(result: unknown): SchemaError {
 }
 
 function re2Engine(problems: string[], work: Work) {
-  const engine = (pattern: string): { test: (text: string) => boolean } => {
+  const engine = (pattern: string): { test: (text: string) => boolean; toString: () => string } => {
     const checked = checkPattern(pattern, { ignoreCase: false });
     if (checked.kind === "invalid") {
       problems.push(`the pattern \`${clipped(pattern)}\` ${checked.message}`);
-      return { test: () => false };
+      return { test: () => false, toString: () => pattern };
     }
     const { found } = compilePattern(pattern);
     const test = (text: string): boolean => {
       takeSteps(work, (checked.size * text.length) / INSTRUCTIONS_PER_STEP);
       return found(text);
     };
-    return { test };
+    // ajv takes two patterns with the same text for one.
+    return { test, toString: () => pattern };
   };
   return Object.assign(engine, { code: "re2" });
 }
 
-/** Copies a schema without the keywords of OpenAPI, and marks every subschema with the steps that a visit takes. */
-function withStepCounts(schema: JsonObject): JsonObject {
+/** Takes the prototype from maps by name in a compiled schema, which would find `constructor` and the like in them. */
+function withPlainMaps(code: string): string {
+  return code.replace(EVALUATED_MAP, "$1Object.create(null);");
+}
+
+/**
+ * Copies a schema without the keywords of OpenAPI, says of the member `__proto__` in other words what it says, and marks every
+ * subschema with the steps that a visit takes.
+ */
+function preparedSchema(schema: JsonObject, dialect: Dialect): JsonObject {
   const copy = structuredClone(schema);
   const visit = (each: JsonObject): void => {
     for (const keyword of OPENAPI_KEYWORDS) delete each[keyword];
+    declareProto(each, dialect);
     if (takesIntegersOnly(ownValue(each, "type"))) each[EXACT_KEYWORD] = true;
     each[STEP_KEYWORD] = 1 + Object.values(each).reduce((sum: number, value) => sum + lengthOf(value) / 4, 0);
   };
   visitSchemas(copy, visit, createRefResolver(copy));
   return copy;
+}
+
+/** Says by a pattern and by conditions what a schema says of the member `__proto__` by its name. */
+function declareProto(schema: JsonObject, dialect: Dialect): void {
+  const declared = protoIn(schema, "properties");
+  if (declared !== undefined) {
+    const patterns = ownValue(schema, "patternProperties");
+    const same = protoIn(schema, "patternProperties", PROTO_PATTERN);
+    const both = same === undefined ? declared : { allOf: [same, declared] };
+    schema.patternProperties = { ...(isJsonObject(patterns) && patterns), [PROTO_PATTERN]: both };
+  }
+  for (const keyword of DEPENDENCIES[dialect]) {
+    const dependent = protoIn(schema, keyword);
+    if (dependent === undefined) continue;
+    const others = ownValue(schema, "allOf");
+    const then = Array.isArray(dependent) ? { required: dependent } : dependent;
+    schema.allOf = [...(Array.isArray(others) ? others : []), { if: { required: [PROTO] }, then }];
+  }
+}
+
+/** Returns what a keyword's map says of the member `__proto__`. */
+function protoIn(schema: JsonObject, keyword: string, name = PROTO): JsonValue | undefined {
+  const map = ownValue(schema, keyword);
+  return isJsonObject(map) ? ownValue(map, name) : undefined;
 }
 
 /** Counts the values that a keyword lists, such as the choices of `enum` and the names of `required`. */
@@ -165,6 +211,23 @@ function addOwnKeywords(ajv: Ajv, work: Work): void {
     error: { message: "must be an integer within 2^53 - 1" },
     validate: (_: boolean, value: number) => Number.isSafeInteger(value),
   });
+  // ajv's own keywords take members such as `constructor` for those that every object inherits.
+  ajv.removeKeyword("enum");
+  ajv.addKeyword({
+    keyword: "enum",
+    schemaType: "array",
+    error: {
+      message: "must be equal to one of the allowed values",
+      params: ({ schemaCode }) => _`{allowedValues: ${schemaCode}}`,
+    },
+    compile: (allowed: readonly JsonValue[]) => isOneOf(allowed, work),
+  });
+  ajv.removeKeyword("const");
+  ajv.addKeyword({
+    keyword: "const",
+    error: { message: "must be equal to constant" },
+    compile: (wanted: JsonValue) => isOneOf([wanted], work),
+  });
   // ajv's own keyword compares every two elements: quadratic in the caller's input.
   ajv.removeKeyword("uniqueItems");
   ajv.addKeyword({
@@ -176,6 +239,21 @@ function addOwnKeywords(ajv: Ajv, work: Work): void {
       !isUnique || new Set(items.map(sortedJson)).size === items.length,
   });
 }
+
+/** Returns the test of whether a value equals one of some values. */
+function isOneOf(allowed: readonly JsonValue[], work: Work): (value: JsonValue) => boolean {
+  const texts = new Set(allowed.filter(hasParts).map(sortedJson));
+  const scalars = new Set(allowed.filter((each) => !hasParts(each)));
+  return (value) => {
+    if (!hasParts(value)) return scalars.has(value);
+    if (texts.size === 0) return false;
+    const text = sortedJson(value);
+    takeSteps(work, text.length / CHARACTERS_PER_STEP);
+    return texts.has(text);
+  };
+}
+
+const hasParts = (value: JsonValue): boolean => typeof value === "object" && value !== null;
 
 /** Writes a value as JSON with sorted members, so that equal values give equal texts. */
 function sortedJson(value: JsonValue): string {
