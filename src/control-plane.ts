@@ -61,6 +61,7 @@ import { SignIns } from "./registry/sign-ins.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
 import { createModel } from "./semantic/model.ts";
 import { dashboardPages } from "./server/dashboard/assets.ts";
+import { isReachedOverTls, SignInCookie } from "./server/dashboard/cookie.ts";
 import { OidcSignIn } from "./server/dashboard/oidc.ts";
 import { signInRoute } from "./server/dashboard/sign-in.ts";
 import { docsRoute } from "./server/docs/docs-route.ts";
@@ -309,7 +310,11 @@ function jwksRoute(keys: SigningKeys): HttpRoute {
 const PERSON_ROLES = { admin: Role.ADMIN, operator: Role.OPERATOR, auditor: Role.AUDITOR } as const;
 
 /** Creates the sign-in by OpenID Connect; undefined when no issuer is configured. */
-function createOidcSignIn({ config, logs, encryptor, log }: Parts, signIns: SignIns): OidcSignIn | undefined {
+function createOidcSignIn(
+  { config, logs, encryptor, log }: Parts,
+  signIns: SignIns,
+  cookie: SignInCookie,
+): OidcSignIn | undefined {
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, publicUrl } = config;
   if (issuer === null || clientId === null || clientSecret === null || publicUrl === null) return undefined;
   return new OidcSignIn({
@@ -322,6 +327,7 @@ function createOidcSignIn({ config, logs, encryptor, log }: Parts, signIns: Sign
     groups: config.oidcGroupMap.map((rule) => ({ ...rule, role: PERSON_ROLES[rule.role] })),
     cipher: encryptor,
     signIns,
+    cookie,
     clock: logs.clock,
     log,
     readName: (text) => (nameFault(text) === undefined ? normaliseName(text) : undefined),
@@ -336,9 +342,12 @@ function createServers(parts: Parts): Servers {
   const { authenticate } = authenticator;
   const watchKeys: WatchKeys = async (workspaceId, listener) =>
     authenticator.watchEnds(await logs.of(workspaceId), listener);
+  const publicUrl = config.publicUrl ?? undefined;
+  const signInCookie = new SignInCookie(isReachedOverTls(publicUrl));
   const pipeline = new Pipeline({
     services,
     authenticate,
+    signInCookie,
     watchKeys,
     clock: logs.clock,
     log,
@@ -356,13 +365,12 @@ function createServers(parts: Parts): Servers {
     await database.pool.query("select 1");
   };
   const signIns = new SignIns({ database, clock: logs.clock, forget: (id) => authenticator.forget(id) });
-  const publicUrl = config.publicUrl ?? undefined;
   const document = openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", publicUrl });
-  const oidc = createOidcSignIn(parts, signIns);
+  const oidc = createOidcSignIn(parts, signIns, signInCookie);
   const offer = oidc && { label: config.oidcLabel, url: `${config.publicUrl}${oidc.prefix}/start` };
   const dashboard = [
     ...(oidc === undefined ? [] : [oidc]),
-    signInRoute({ authenticate, signIns, clock: logs.clock, publicUrl, oidc: offer, wrongKeys }),
+    signInRoute({ authenticate, signIns, clock: logs.clock, cookie: signInCookie, publicUrl, oidc: offer, wrongKeys }),
     dashboardPages(DASHBOARD_FOLDER),
   ];
   const http = createHttpServer({

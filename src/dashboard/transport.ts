@@ -1,6 +1,7 @@
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { QueryClient } from "@tanstack/react-query";
+import { requestErrorFrom } from "../client/request-error.ts";
 import type { Session } from "./session.ts";
 
 /** Connects to the service that served the page. Calls `onSignedOut` when the service no longer accepts the session. */
@@ -10,11 +11,16 @@ export function createTransport({ csrfToken }: Session, onSignedOut: () => void)
     try {
       return await next(request);
     } catch (error) {
-      if (ConnectError.from(error).code === Code.Unauthenticated) onSignedOut();
+      if (isSignedOut(ConnectError.from(error))) onSignedOut();
       throw error;
     }
   };
   return createConnectTransport({ baseUrl: window.location.origin, useBinaryFormat: true, interceptors: [guard] });
+}
+
+/** Tests whether a call failed for its session: one that has ended counts as a wrong key, of which an address may send some. */
+function isSignedOut(error: ConnectError): boolean {
+  return error.code === Code.Unauthenticated || requestErrorFrom(error).reason === "TOO_MANY_WRONG_KEYS";
 }
 
 const RETRIES = 2;

@@ -1,11 +1,14 @@
 import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { type Database, stored } from "../store/database.ts";
-import { SignInEntity, WorkspaceEntity } from "../store/entities.ts";
+import { type Database, isUniqueViolation, stored } from "../store/database.ts";
+import { SignInEntity, UsedChoiceEntity, WorkspaceEntity } from "../store/entities.ts";
+import type { Transaction } from "../store/transaction.ts";
 import type { KeyHolder } from "./authenticator.ts";
 import { createSecret, hashSecret, SIGN_IN_MARK } from "./keys.ts";
 
 /** Milliseconds after which a person has to sign in again. */
 const LIFETIME_MS = 43_200_000;
+/** Milliseconds for which a used choice is remembered after its time, since the clocks of processes differ a little. */
+const REMEMBERED_MS = 60_000;
 /** Sign-ins of one holder; a further one ends the oldest. */
 const MAX_PER_HOLDER = 100;
 
@@ -47,20 +50,46 @@ export class SignIns {
 
   /** Signs in for 12 hours, and ends the oldest sign-ins of the same holder beyond the bound. */
   async begin(draft: SignInDraft): Promise<NewSignIn> {
+    const { secret, expiresAtMs, insert } = this.#prepared(draft);
+    await stored(this.#orm.em.fork().transactional(insert));
+    return { secret, expiresAtMs };
+  }
+
+  /** Signs in by the choice of a workspace; undefined if the choice was used before, on any process. */
+  async beginOnce(
+    choice: { readonly id: string; readonly untilMs: number },
+    draft: SignInDraft,
+  ): Promise<NewSignIn | undefined> {
+    const { secret, expiresAtMs, insert } = this.#prepared(draft);
+    const use = { choiceHash: hashSecret(choice.id), expiresAtMs: choice.untilMs + REMEMBERED_MS };
+    const begin = async (em: Transaction): Promise<void> => {
+      await em.nativeDelete(UsedChoiceEntity, { expiresAtMs: { $lte: this.#clock.now() } });
+      await em.insert(UsedChoiceEntity, use);
+      await insert(em);
+    };
+    try {
+      await stored(this.#orm.em.fork().transactional(begin));
+    } catch (error) {
+      if (isUniqueViolation(error)) return undefined;
+      throw error;
+    }
+    return { secret, expiresAtMs };
+  }
+
+  /** Makes a sign-in of 12 hours with a new secret. `insert` stores it. */
+  #prepared(draft: SignInDraft) {
     const secret = createSecret(SIGN_IN_MARK);
     const createdAtMs = this.#clock.now();
     const expiresAtMs = createdAtMs + LIFETIME_MS;
     const { workspaceId, holder } = draft;
-    await stored(
-      this.#orm.em.fork().transactional(async (em) => {
-        await em.nativeDelete(SignInEntity, { workspaceId, holder, expiresAtMs: { $lte: createdAtMs } });
-        const order = { orderBy: { createdAtMs: "desc" }, offset: MAX_PER_HOLDER - 1, limit: MAX_PER_HOLDER } as const;
-        const oldest = await em.find(SignInEntity, { workspaceId, holder }, order);
-        for (const { secretHash } of oldest) await em.nativeDelete(SignInEntity, { secretHash });
-        await em.insert(SignInEntity, { ...draft, secretHash: hashSecret(secret), createdAtMs, expiresAtMs });
-      }),
-    );
-    return { secret, expiresAtMs };
+    const insert = async (em: Transaction): Promise<void> => {
+      await em.nativeDelete(SignInEntity, { workspaceId, holder, expiresAtMs: { $lte: createdAtMs } });
+      const order = { orderBy: { createdAtMs: "desc" }, offset: MAX_PER_HOLDER - 1, limit: MAX_PER_HOLDER } as const;
+      const oldest = await em.find(SignInEntity, { workspaceId, holder }, order);
+      for (const { secretHash } of oldest) await em.nativeDelete(SignInEntity, { secretHash });
+      await em.insert(SignInEntity, { ...draft, secretHash: hashSecret(secret), createdAtMs, expiresAtMs });
+    };
+    return { secret, expiresAtMs, insert };
   }
 
   /** Returns the ids of the workspaces that exist. */

@@ -3,7 +3,7 @@ import { access, Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Caller } from "../api/context.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { assertCsrfToken, CSRF_HEADER, signInFromCookie } from "./dashboard/cookie.ts";
+import { assertCsrfToken, CSRF_HEADER, SignInCookie } from "./dashboard/cookie.ts";
 import type { IncomingCall } from "./incoming-call.ts";
 
 /** Returns the holder of a key; `undefined` for an unknown key. */
@@ -26,35 +26,53 @@ const OPEN_AFTER_END: readonly DescMethod[] = [
 
 const BEARER = /^bearer +(\S+) *$/i;
 
-/** Returns the key of a call: `X-API-Key`, otherwise `Authorization: Bearer`, otherwise the cookie of the dashboard. */
-export function keyFrom(incoming: IncomingCall): string | undefined {
-  return keyInHeaders(incoming) ?? signInFromCookie(incoming.header("cookie"));
+/** Parts by which callers are found. */
+export interface CallerFinderOptions {
+  readonly authenticate: Authenticate;
+  /** Cookie of the dashboard. Default: its form without TLS. */
+  readonly signInCookie?: SignInCookie | undefined;
+}
+
+/** Finds the callers of calls by their keys: `X-API-Key`, otherwise `Authorization: Bearer`, otherwise the dashboard's cookie. */
+export class CallerFinder {
+  readonly #authenticate: Authenticate;
+  readonly #signInCookie: SignInCookie;
+
+  constructor({ authenticate, signInCookie = new SignInCookie(false) }: CallerFinderOptions) {
+    this.#authenticate = authenticate;
+    this.#signInCookie = signInCookie;
+  }
+
+  /** Returns the key of a call. */
+  keyOf(incoming: IncomingCall): string | undefined {
+    return keyInHeaders(incoming) ?? this.#signInCookie.secretIn(incoming.header("cookie"));
+  }
+
+  /**
+   * Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID, and with CSRF_TOKEN_INVALID for a cookie
+   * without its token: a browser also sends cookies with requests that another site caused.
+   */
+  async find(incoming: IncomingCall): Promise<Caller> {
+    const key = keyInHeaders(incoming) ?? this.#keyFromCookie(incoming);
+    if (key === undefined) throw keyMissing();
+    const caller = await this.#authenticate(key);
+    if (caller === undefined) throw keyInvalid();
+    return caller;
+  }
+
+  #keyFromCookie(incoming: IncomingCall): string | undefined {
+    const secret = this.#signInCookie.secretIn(incoming.header("cookie"));
+    if (secret !== undefined) assertCsrfToken(secret, incoming.header(CSRF_HEADER));
+    return secret;
+  }
 }
 
 /** Returns the key in a call's headers: `X-API-Key`, otherwise `Authorization: Bearer`. */
-export function keyInHeaders(incoming: IncomingCall): string | undefined {
+function keyInHeaders(incoming: IncomingCall): string | undefined {
   const key = incoming.header("x-api-key");
   if (key !== undefined && key !== "") return key;
   const authorization = incoming.header("authorization");
   return authorization === undefined ? undefined : BEARER.exec(authorization)?.[1];
-}
-
-/**
- * Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID, and with CSRF_TOKEN_INVALID for a cookie
- * without its token: a browser also sends cookies with requests that another site caused.
- */
-export async function findCaller(incoming: IncomingCall, authenticate: Authenticate): Promise<Caller> {
-  const key = keyInHeaders(incoming) ?? keyFromCookie(incoming);
-  if (key === undefined) throw keyMissing();
-  const caller = await authenticate(key);
-  if (caller === undefined) throw keyInvalid();
-  return caller;
-}
-
-function keyFromCookie(incoming: IncomingCall): string | undefined {
-  const secret = signInFromCookie(incoming.header("cookie"));
-  if (secret !== undefined) assertCsrfToken(secret, incoming.header(CSRF_HEADER));
-  return secret;
 }
 
 /** Returns KEY_INVALID. */

@@ -1,7 +1,7 @@
 import type { Caller } from "../api/context.ts";
 import { type Holder, type Portion, SharedPot } from "../async/shared-pot.ts";
 import { controlPlaneErrorFrom, ErrorReason, overShare } from "../errors.ts";
-import { type Authenticate, assertMayCall, findCaller, keyInvalid } from "./admission.ts";
+import { assertMayCall, type CallerFinder, keyInvalid } from "./admission.ts";
 import { type Call, MAX_TIMER_MS } from "./call-context.ts";
 
 /** Keys that were ended by an entry of the log. */
@@ -19,7 +19,7 @@ export type WatchKeys = (workspaceId: string, listener: (ended: EndedKeys) => vo
 
 /** Options of the open streams of a pipeline. */
 export interface OpenStreamsOptions {
-  readonly authenticate: Authenticate;
+  readonly callers: Pick<CallerFinder, "find">;
   /** Default: a stream learns of the end of its key at its next check. */
   readonly watchKeys?: WatchKeys | undefined;
   /** Clock for the expiry of keys. Default: this host's clock. */
@@ -60,7 +60,7 @@ interface WorkspaceStreams {
  * end is in the log, at the time of expiry, and otherwise at the next check.
  */
 export class OpenStreams {
-  readonly #authenticate: Authenticate;
+  readonly #callers: OpenStreamsOptions["callers"];
   readonly #watchKeys: WatchKeys | undefined;
   readonly #clock: { now(): number };
   readonly #recheckMs: number;
@@ -74,8 +74,8 @@ export class OpenStreams {
     refuse: overShare,
   });
 
-  constructor({ authenticate, watchKeys, clock = Date, recheckMs = DEFAULT_RECHECK_MS }: OpenStreamsOptions) {
-    this.#authenticate = authenticate;
+  constructor({ callers, watchKeys, clock = Date, recheckMs = DEFAULT_RECHECK_MS }: OpenStreamsOptions) {
+    this.#callers = callers;
     this.#watchKeys = watchKeys;
     this.#clock = clock;
     this.#recheckMs = recheckMs;
@@ -165,7 +165,7 @@ export class OpenStreams {
     if (call.isOver) return;
     const { keyId, workspaceId, role, agentId } = call.caller;
     try {
-      const now = await findCaller(call.incoming, this.#authenticate);
+      const now = await this.#callers.find(call.incoming);
       assertMayCall(now, call.endpoint.access, call.endpoint.method);
       const isSame = now.keyId === keyId && now.workspaceId === workspaceId && now.role === role;
       if (!isSame || now.agentId !== agentId) throw keyInvalid();

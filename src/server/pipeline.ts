@@ -5,7 +5,7 @@ import type { Registry } from "prom-client";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
 import type { SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
-import { type Authenticate, assertMayCall, findCaller, keyFrom, keyInHeaders } from "./admission.ts";
+import { assertMayCall, CallerFinder, type CallerFinderOptions } from "./admission.ts";
 import { Call, type CallObserver } from "./call-context.ts";
 import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
@@ -24,7 +24,7 @@ const DEFAULT_UNARY_DEADLINE_MS = 10_000;
 export const DEFAULT_MAX_DEPTH = 64;
 
 /** Options of a pipeline. */
-export interface PipelineOptions extends OpenStreamsOptions {
+export interface PipelineOptions extends CallerFinderOptions, Omit<OpenStreamsOptions, "callers"> {
   readonly services: readonly ServiceDefinition[];
   readonly log: Logger;
   readonly metrics: Registry;
@@ -60,7 +60,7 @@ export class Pipeline {
   readonly services: readonly ServiceDefinition[];
   readonly maxDepth: number;
   readonly #endpoints: ReadonlyMap<DescMethod, Endpoint>;
-  readonly #authenticate: Authenticate;
+  readonly #callers: CallerFinder;
   readonly #defaultDeadlineMs: number;
   readonly #observer: CallObserver;
   readonly #wrongKeys: WrongKeys;
@@ -73,21 +73,21 @@ export class Pipeline {
 
   /** Throws an `Error` for a method without `access` or without a function, and for a rule that does not compile. */
   constructor(options: PipelineOptions) {
-    const { services, authenticate, log, maxDepth = DEFAULT_MAX_DEPTH } = options;
+    const { services, log, maxDepth = DEFAULT_MAX_DEPTH } = options;
     const { largeRequests = new LargeRequests() } = options;
     this.services = services;
     this.maxDepth = maxDepth;
-    this.#authenticate = authenticate;
+    this.#callers = new CallerFinder(options);
     this.#held = createHeldBytes("request_bytes", options.maxHeldBytes);
     this.#wrongKeys = options.wrongKeys ?? new WrongKeys(log);
-    this.#streams = new OpenStreams(options);
+    this.#streams = new OpenStreams({ ...options, callers: this.#callers });
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth, options.validator));
     this.#metrics = createCallMetrics(options.metrics, this.#calls);
     this.#observer = {
       held: ({ caller }) => this.#held.open(caller),
       turn: ({ caller, signal }) => largeRequests.turn(caller, signal),
-      report: (call, error) => reportFault(log, error, failedCall(call)),
+      report: (call, error) => reportFault(log, error, failedCall(call, this.#callers)),
       ended: (call, code) => this.#record(call, code),
     };
   }
@@ -101,7 +101,7 @@ export class Pipeline {
     try {
       if (this.#isDraining) throw shuttingDown();
       call.setTimeout(incoming.timeoutMs() ?? this.#defaultTimeoutMs(method));
-      call.caller = await call.unlessAborted(findCaller(incoming, this.#authenticate));
+      call.caller = await call.unlessAborted(this.#callers.find(incoming));
       assertMayCall(call.caller, endpoint.access, method);
       if (call.isStream) this.#streams.add(call);
       return call;
@@ -224,7 +224,7 @@ export class Pipeline {
   async #checkedRequest(call: Call, { request, bytes }: StreamedRequest): Promise<CheckedRequest<Message>> {
     const { incoming, endpoint, caller: first } = call;
     try {
-      const caller = await findCaller(incoming, this.#authenticate);
+      const caller = await this.#callers.find(incoming);
       assertMayCall(caller, endpoint.access, endpoint.method);
       // Last, because finding the caller may have taken as long as a query.
       await call.giveWay(bytes);
@@ -235,12 +235,8 @@ export class Pipeline {
     }
   }
 
-  /**
-   * Counts wrong keys but not cookies: the secret of a sign-in cannot be guessed, and pages must learn that a sign-in has ended.
-   */
   #countedIfWrongKey(error: unknown, { endpoint, incoming }: Call): unknown {
     if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
-    if (keyInHeaders(incoming) === undefined) return error;
     const { address, requestId } = incoming;
     return this.#wrongKeys.refusal({ address, requestId, method: endpoint.name }) ?? error;
   }
@@ -280,6 +276,6 @@ function messageOf({ endpoint: { method } }: Call, init: unknown): Message {
   return create(method.output, init as MessageInitShape<typeof method.output>);
 }
 
-function failedCall({ requestId, endpoint, incoming }: Call): Parameters<typeof reportFault>[2] {
-  return { requestId, method: endpoint.name, wire: incoming.wire, key: keyFrom(incoming) };
+function failedCall({ requestId, endpoint, incoming }: Call, callers: CallerFinder): Parameters<typeof reportFault>[2] {
+  return { requestId, method: endpoint.name, wire: incoming.wire, key: callers.keyOf(incoming) };
 }

@@ -71,6 +71,16 @@ export const SignInEntity = defineEntity({
   },
 });
 
+/** A used choice of a workspace, by the SHA-256 of its id, kept for as long as its cookie might be accepted. */
+export const UsedChoiceEntity = defineEntity({
+  name: "UsedChoice",
+  tableName: "used_choice",
+  properties: {
+    choiceHash: p.blob().primary(),
+    expiresAtMs: p.bigint("number"),
+  },
+});
+
 /** An MCP server behind the gateway. The encrypted texts are JSON objects of values by name. */
 export const McpServerEntity = defineEntity({
   name: "McpServer",
@@ -395,6 +405,7 @@ export const ENTITIES = [
   LedgerHeadEntity,
   ApiKeyEntity,
   SignInEntity,
+  UsedChoiceEntity,
   McpServerEntity,
   McpDefinitionEntity,
   AgentEntity,

@@ -434,6 +434,14 @@ const MCP_DEFINITIONS = [
     from mcp_definition where kind = 'tool'`,
 ];
 
+/** Choices of a workspace after a sign-in by OpenID Connect, each of which is good once. */
+const USED_CHOICES = [
+  `create table used_choice (
+    choice_hash bytea primary key,
+    expires_at_ms bigint not null
+  )`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -447,4 +455,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0008-approved-calls", statements: APPROVED_CALLS },
   { name: "0009-mcp-tasks", statements: MCP_TASKS },
   { name: "0010-mcp-definitions", statements: MCP_DEFINITIONS },
+  { name: "0011-used-choices", statements: USED_CHOICES },
 ];

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { expect } from "chai";
 import { agentctl } from "../cli/harness.ts";
 import { freePort } from "../support/free-port.ts";
@@ -10,6 +11,7 @@ import {
   startRogueIssuer,
   type TestIssuer,
 } from "../support/oidc-issuer.ts";
+import { startServer, type TestServer } from "../support/server.ts";
 import { startService, type TestService } from "../support/service.ts";
 
 const MAP = "acp-admins=default:admin,readers=default:auditor,finance=pay:operator,ghosts=nowhere:admin";
@@ -45,14 +47,20 @@ describe("signing in by OpenID Connect", function () {
   this.timeout(60_000);
   let issuer: TestIssuer;
   let service: TestService;
+  /** One more process on the same database. */
+  let other: TestServer;
   const start = (query = ""): string => `${service.http}/dashboard/oidc/start${query}`;
   const isCallback = (url: string): boolean => url.includes("/dashboard/oidc/callback");
 
   before(async () => {
     const issuerPort = await freePort();
-    const { env } = await settings(`http://127.0.0.1:${issuerPort}`);
+    const { env: issuing } = await settings(`http://127.0.0.1:${issuerPort}`);
+    const env = { ...issuing, ACP_ENCRYPTION_KEY: "a-secret-of-two-processes-of-the-tests" };
     // The service starts while the issuer is down.
     service = await startService({ env });
+    const shared = { ACP_HTTP_PORT: "0", ACP_ADMIN_KEY: service.adminKey };
+    const signingKey = { ACP_SIGNING_KEY: join(service.dataDir, "signing-key.pem") };
+    other = await startServer({ databaseUrl: service.database.url, env: { ...env, ...shared, ...signingKey } });
     const down = await new TestBrowser().request(start());
     expect([down.status, down.fault]).to.deep.equal([503, "unreachable"]);
     const byKey = await fetch(`${service.http}/dashboard/sign-in`, {
@@ -67,6 +75,7 @@ describe("signing in by OpenID Connect", function () {
     await expectEventually(async () => (await new TestBrowser().request(start())).status === 303);
   });
   after(async () => {
+    await other?.stop();
     await service?.stop();
     await issuer?.close();
   });
@@ -117,6 +126,34 @@ describe("signing in by OpenID Connect", function () {
     const [cookie = ""] = headers.getSetCookie();
     expect(cookie).to.match(/^acp_oidc=[\w-]+; Path=\/dashboard\/oidc; HttpOnly; SameSite=Lax; Max-Age=600$/);
     expect(Buffer.from(cookie.slice(9), "base64url").toString()).not.to.contain(to.searchParams.get("state") ?? "");
+  });
+
+  it("names its cookies so that no page without TLS can set them, where browsers reach the service over TLS.", async () => {
+    const { env } = await settings(issuer.url);
+    const secure = await startService({ env: { ...env, ACP_PUBLIC_URL: "https://acp.example.com" } });
+    try {
+      const { status, headers } = await new TestBrowser().request(`${secure.http}/dashboard/oidc/start`);
+      expect(status).to.equal(303);
+      const [cookie = ""] = headers.getSetCookie();
+      expect(cookie).to.match(
+        /^__Secure-acp_oidc=[\w-]+; Path=\/dashboard\/oidc; HttpOnly; SameSite=Lax; Max-Age=600; Secure$/,
+      );
+      const [flow = ""] = cookie.split(";");
+      const state = new URL(headers.get("location") ?? "").searchParams.get("state");
+      const back = (given: string): Promise<Visit> =>
+        new TestBrowser().request(
+          `${secure.http}/dashboard/oidc/callback?state=${state}&error=access_denied&iss=${issuer.url}`,
+          {
+            headers: { cookie: given },
+          },
+        );
+      expect((await back(flow.replace("__Secure-", ""))).fault).to.equal("expired");
+      const known = await back(flow);
+      expect(known.fault).to.equal("denied");
+      expect(known.headers.getSetCookie().join()).to.match(/^__Secure-acp_oidc=; .*Max-Age=0; Secure$/);
+    } finally {
+      await secure.stop();
+    }
   });
 
   it("names people by a verified email, else their user name, else their subject.", async () => {
@@ -174,6 +211,26 @@ describe("signing in by OpenID Connect", function () {
       role: "operator",
     });
     expect((await choose("default")).fault).to.equal("expired");
+  });
+
+  it("takes a choice once, whichever process it comes to and however many come at once.", async () => {
+    const { browser } = await signIn({ sub: "9", email: "c@b.c", groups: ["finance", "readers"] });
+    const cookie = `acp_oidc_choice=${browser.cookieOf(service.http, "acp_oidc_choice")}`;
+    const choose = (to: string, workspace: string): Promise<Visit> =>
+      new TestBrowser().request(`${to}/dashboard/oidc/choose`, {
+        method: "POST",
+        body: new URLSearchParams({ workspace }),
+        headers: { cookie },
+      });
+    expect((await choose(service.http, "nowhere")).fault).to.equal("wrong-choice");
+    const visits = await Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        choose(index % 2 === 0 ? service.http : other.http, index % 3 === 0 ? "pay" : "default"),
+      ),
+    );
+    expect(visits.filter(({ text }) => text.includes("You are signed in"))).to.have.length(1);
+    expect(visits.filter(({ fault }) => fault === "expired")).to.have.length(11);
+    expect((await choose(other.http, "pay")).fault).to.equal("expired");
   });
 
   it("refuses addresses of other sites to return to.", async () => {

@@ -7,6 +7,7 @@ import { ADMIN_KEY, GOOD, type Harness, startHarness, WIRES } from "./harness.ts
 
 const WRONG = "acp_guess_a_key_of_mine_0123456789";
 const BURST = 60;
+const CONNECT = "POST /agentcontrol.v1.AgentService/ListAgents";
 
 for (const wire of WIRES) {
   describe(`wrong keys over ${wire}`, () => {
@@ -74,10 +75,60 @@ describe("wrong keys through every other way in", () => {
       expect(refused, name).to.equal(status);
     }
     await service.rest("GET /v1/enforce/agents");
-    const secret = `acps_${"a".repeat(52)}`;
-    const headers = { cookie: `acp_sign_in=${secret}`, "x-csrf-token": csrfTokenOf(secret) };
-    const ended = await fetch(`${service.http}/v1/enforce/agents`, { headers });
-    expect(await ended.text(), "a sign-in that ended").to.include('"KEY_INVALID"');
+  });
+});
+
+describe("wrong cookies of the dashboard", () => {
+  let service: ServedHere;
+  beforeEach(async () => {
+    service = await serveHere();
+  });
+  afterEach(() => service?.stop());
+
+  const PATHS = ["GET /v1/enforce/agents", "GET /dashboard/session", "POST /dashboard/sign-out", CONNECT];
+
+  /** Calls with a cookie and the token that belongs to it. */
+  function send(target: string, secret: string): Promise<Response> {
+    const [method = "", path = ""] = target.split(" ");
+    const token = csrfTokenOf(/^acps_[a-z2-7]+$/.test(secret) ? secret : "");
+    const headers = { cookie: `a=b; acp_sign_in=${secret}`, "x-csrf-token": token, "content-type": "application/json" };
+    return fetch(service.http + path, { method, headers, ...(method === "POST" && { body: "{}" }) });
+  }
+
+  it("count with wrong keys, through every way in.", async () => {
+    for (let index = 0; index < BURST; index++) {
+      const secret = index % 3 === 0 ? `guess-${index}` : `acps_${"a".repeat(40)}${"b".repeat(index)}`;
+      const answer = await send(PATHS[index % PATHS.length] as string, secret);
+      expect(answer.status, `${index}`).to.be.oneOf([200, 401]);
+    }
+    for (const target of PATHS) {
+      const reasons = new Set<string>();
+      for (let turn = 0; turn < 5; turn++) {
+        const text = await (await send(target, `acps_${"c".repeat(52)}`)).text();
+        reasons.add(/TOO_MANY_WRONG_KEYS/.exec(text)?.[0] ?? text);
+      }
+      expect([...reasons], target).to.include("TOO_MANY_WRONG_KEYS");
+    }
+    const key = await fetch(`${service.http}/v1/enforce/agents`, { headers: { "x-api-key": "acp_guess" } });
+    expect(key.status, "a wrong key after them").to.be.oneOf([401, 429]);
+    await service.rest("GET /v1/enforce/agents");
+  });
+
+  it("are sent once by a browser, since the answer removes them.", async () => {
+    const secret = `acps_${"d".repeat(52)}`;
+    for (const target of ["GET /dashboard/session", "POST /dashboard/sign-out"]) {
+      const answer = await send(target, secret);
+      expect(answer.status).to.equal(200);
+      expect(answer.headers.getSetCookie().join()).to.match(/^acp_sign_in=; .*Max-Age=0$/);
+      expect(((await answer.json()) as { session: null }).session).to.equal(null);
+    }
+    for (let index = 0; index < BURST; index++)
+      await send("GET /dashboard/session", `${secret}${"e".repeat(index % 20)}`);
+    const late = await send("GET /dashboard/session", secret);
+    expect(late.status).to.equal(429);
+    expect(late.headers.getSetCookie().join()).to.match(/^acp_sign_in=; .*Max-Age=0$/);
+    const without = await fetch(`${service.http}/dashboard/session`);
+    expect(without.status).to.equal(200);
   });
 });
 

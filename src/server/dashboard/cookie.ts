@@ -3,25 +3,52 @@ import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 
 /** Header with the CSRF token, which a call with the cookie needs. */
 export const CSRF_HEADER = "x-csrf-token";
-const COOKIE = "acp_sign_in";
-const SECRET = /(?:^|;\s*)acp_sign_in=(acps_[a-z2-7]{1,100})(?:;|$)/;
+const NAME = "acp_sign_in";
+const SECRET = /^acps_[a-z2-7]{1,100}$/;
 
-/** Returns the secret in the cookie of a sign-in. */
-export function signInFromCookie(header: string | undefined): string | undefined {
-  return header === undefined ? undefined : SECRET.exec(header)?.[1];
+/**
+ * Cookie of a sign-in to the dashboard. Scripts cannot read it, and requests from other sites do not carry it. Where browsers
+ * reach the service over TLS, its name begins with `__Host-`: no other host and no page without TLS can then set it, and the plain
+ * name counts for nothing.
+ */
+export class SignInCookie {
+  readonly #name: string;
+  readonly #attributes: string;
+
+  /** `isSecure`: true if browsers reach the service over TLS. */
+  constructor(isSecure: boolean) {
+    this.#name = isSecure ? `__Host-${NAME}` : NAME;
+    this.#attributes = `Path=/; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`;
+  }
+
+  /** Returns the secret in a `Cookie` header; empty for a value that is no secret, undefined without the cookie. */
+  secretIn(header: string | undefined): string | undefined {
+    const value = header === undefined ? undefined : cookieValue(header, this.#name);
+    if (value === undefined || value === "") return undefined;
+    return SECRET.test(value) ? value : "";
+  }
+
+  /** Writes the cookie for `Set-Cookie`. */
+  text(secret: string, maxAgeSeconds: number): string {
+    return `${this.#name}=${secret}; ${this.#attributes}; Max-Age=${maxAgeSeconds}`;
+  }
+
+  /** The text that removes the cookie. */
+  get cleared(): string {
+    return this.text("", 0);
+  }
 }
 
-/** Creates the cookie of a sign-in. Scripts cannot read it, and requests from other sites do not carry it. */
-export function signInCookie(secret: string, { maxAgeSeconds, isSecure }: CookieOptions): string {
-  const secure = isSecure ? "; Secure" : "";
-  return `${COOKIE}=${secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}${secure}`;
-}
+/** Tests whether browsers reach the service over TLS. `publicUrl`: undefined for the address of the request, without TLS. */
+export const isReachedOverTls = (publicUrl: string | undefined): boolean => publicUrl?.startsWith("https:") ?? false;
 
-/** Options of the cookie. */
-interface CookieOptions {
-  readonly maxAgeSeconds: number;
-  /** True if browsers reach the service over TLS. */
-  readonly isSecure: boolean;
+/** Returns the value of the first cookie with a name. */
+export function cookieValue(header: string, name: string): string | undefined {
+  for (const pair of header.split(/; */)) {
+    const at = pair.indexOf("=");
+    if (at >= 0 && pair.slice(0, at) === name) return pair.slice(at + 1);
+  }
+  return undefined;
 }
 
 /** Derives the CSRF token of a sign-in. Only a page that read a response to this sign-in knows it. */

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
@@ -7,7 +8,7 @@ import { headerOf, sendText } from "../http-reply.ts";
 import { REQUEST_ID_HEADER } from "../incoming-call.ts";
 import { WrongKeys } from "../wrong-keys.ts";
 import { isScreenPath } from "./assets.ts";
-import { signInCookie } from "./cookie.ts";
+import { cookieValue, isReachedOverTls, type SignInCookie } from "./cookie.ts";
 import { type FlowChecks, newChecks, OidcIssuer } from "./oidc-issuer.ts";
 import { sendChoice, sendFault, sendSignedIn } from "./oidc-pages.ts";
 import { type GroupRule, type Membership, membershipsFrom, personFrom } from "./oidc-person.ts";
@@ -34,13 +35,22 @@ export interface OidcOptions {
   readonly publicUrl: string;
   readonly cipher: CookieCipher;
   readonly signIns: Pick<SignInStore, "begin"> & {
+    /** Signs in by a choice; undefined if the choice was used before, on any process. */
+    beginOnce(choice: UsedOnce, draft: Parameters<SignInStore["begin"]>[0]): Promise<NewSignIn | undefined>;
     /** Returns the existing ones of some workspaces. */
     existing(workspaceIds: readonly string[]): Promise<ReadonlySet<string>>;
   };
+  readonly cookie: SignInCookie;
   readonly clock: { now(): number };
   /** Returns the normalised form of a person's name; undefined for a text that could be mistaken for another name. */
   readonly readName: (text: string) => string | undefined;
   readonly log: Logger;
+}
+
+/** Identity of a choice, which is good once, and the end of its time, epoch milliseconds. */
+interface UsedOnce {
+  readonly id: string;
+  readonly untilMs: number;
 }
 
 /** State in the browser between start and callback, encrypted. */
@@ -50,12 +60,20 @@ interface Flow extends FlowChecks {
 }
 
 /** State in the browser while a person chooses a workspace, encrypted. */
-interface Choice {
+interface Choice extends UsedOnce {
   readonly holder: string;
   readonly memberships: readonly Membership[];
   readonly returnTo: string;
-  readonly untilMs: number;
 }
+
+/** A person who is signed in, and the screen that the browser returns to. */
+interface SignedInPerson {
+  readonly holder: string;
+  readonly workspaceId: string;
+  readonly returnTo: string;
+}
+
+type NewSignIn = Awaited<ReturnType<SignInStore["begin"]>>;
 
 const PREFIX = "/dashboard/oidc";
 /** Time for the issuer's pages, and for the choice of a workspace, milliseconds. */
@@ -88,7 +106,7 @@ export class OidcSignIn implements HttpRoute {
     const { issuer: url, publicUrl } = options;
     this.#issuer = new OidcIssuer({ ...options, url, redirectUri: `${publicUrl}${PREFIX}/callback` });
     this.#wrongCodes = new WrongKeys(options.log);
-    this.#isSecure = publicUrl.startsWith("https:");
+    this.#isSecure = isReachedOverTls(publicUrl);
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
@@ -130,8 +148,12 @@ export class OidcSignIn implements HttpRoute {
     const memberships = await this.#memberships(claims[this.#options.groupsClaim]);
     const [first] = memberships;
     const { returnTo } = flow;
-    if (first !== undefined && memberships.length === 1) return this.#begin(response, holder, first, returnTo);
-    const choice: Choice = { holder, memberships, returnTo, untilMs: this.#options.clock.now() + CHOICE_MS };
+    if (first !== undefined && memberships.length === 1) {
+      const signIn = await this.#options.signIns.begin({ ...first, holder, person: true });
+      return this.#welcome(response, signIn, { holder, workspaceId: first.workspaceId, returnTo });
+    }
+    const untilMs = this.#options.clock.now() + CHOICE_MS;
+    const choice: Choice = { id: randomUUID(), holder, memberships, returnTo, untilMs };
     const cookies = [this.#clear(FLOW_COOKIE, "Lax"), this.#cookie(CHOICE_COOKIE, choice, CHOICE_MS, "Strict")];
     sendChoice(response, holder, memberships, roleWord, cookies);
   }
@@ -168,16 +190,18 @@ export class OidcSignIn implements HttpRoute {
     if (choice === undefined) throw new OidcRefusal("expired");
     const chosen = choice.memberships.find(({ workspaceId }) => workspaceId === form.get("workspace"));
     if (chosen === undefined) throw new OidcRefusal("wrong-choice");
-    await this.#begin(response, choice.holder, chosen, choice.returnTo);
+    const { holder, returnTo } = choice;
+    const signIn = await this.#options.signIns.beginOnce(choice, { ...chosen, holder, person: true });
+    if (signIn === undefined) throw new OidcRefusal("expired");
+    this.#welcome(response, signIn, { holder, workspaceId: chosen.workspaceId, returnTo });
   }
 
-  async #begin(response: ServerResponse, holder: string, membership: Membership, returnTo: string): Promise<void> {
-    const { signIns, clock, log } = this.#options;
-    const { secret, expiresAtMs } = await signIns.begin({ ...membership, holder, person: true });
-    const maxAgeSeconds = Math.floor((expiresAtMs - clock.now()) / 1000);
-    log.info({ by: holder, workspace_id: membership.workspaceId }, "a person signed in");
+  #welcome(response: ServerResponse, { secret, expiresAtMs }: NewSignIn, person: SignedInPerson): void {
+    const { cookie, clock, log } = this.#options;
+    const { holder: by, workspaceId: workspace_id, returnTo } = person;
+    log.info({ by, workspace_id }, "a person signed in");
     sendSignedIn(response, returnTo, [
-      signInCookie(secret, { maxAgeSeconds, isSecure: this.#isSecure }),
+      cookie.text(secret, Math.floor((expiresAtMs - clock.now()) / 1000)),
       this.#clear(FLOW_COOKIE, "Lax"),
       this.#clear(CHOICE_COOKIE, "Strict"),
     ]);
@@ -192,11 +216,16 @@ export class OidcSignIn implements HttpRoute {
 
   #cookie(name: string, value: Flow | Choice, lifetimeMs: number, sameSite: "Lax" | "Strict"): string {
     const text = this.#options.cipher.encrypt("", name, JSON.stringify(value)).toString("base64url");
-    return this.#attributes(`${name}=${text}`, lifetimeMs / 1000, sameSite);
+    return this.#attributes(`${this.#named(name)}=${text}`, lifetimeMs / 1000, sameSite);
   }
 
   #clear(name: string, sameSite: "Lax" | "Strict"): string {
-    return this.#attributes(`${name}=`, 0, sameSite);
+    return this.#attributes(`${this.#named(name)}=`, 0, sameSite);
+  }
+
+  /** Returns the name of a cookie in the browser. Over TLS no page without TLS can set one that begins with `__Secure-`. */
+  #named(name: string): string {
+    return this.#isSecure ? `__Secure-${name}` : name;
   }
 
   #attributes(pair: string, maxAgeSeconds: number, sameSite: "Lax" | "Strict"): string {
@@ -206,8 +235,8 @@ export class OidcSignIn implements HttpRoute {
 
   /** Reads an encrypted cookie; undefined if it is missing, invalid or expired. */
   #opened<T extends Flow | Choice>(request: IncomingMessage, name: string): T | undefined {
-    const text = cookieOf(headerOf(request, "cookie") ?? "", name);
-    if (text === undefined) return undefined;
+    const text = cookieValue(headerOf(request, "cookie") ?? "", this.#named(name));
+    if (text === undefined || !COOKIE_VALUE.test(text)) return undefined;
     try {
       const value = JSON.parse(this.#options.cipher.decrypt("", name, Buffer.from(text, "base64url"))) as T;
       return value.untilMs > this.#options.clock.now() ? value : undefined;
@@ -226,14 +255,6 @@ const METHODS: ReadonlyMap<string, string> = new Map([
 const roleWord = (role: Role): string => (Role[role] ?? "").toLowerCase();
 
 const COOKIE_VALUE = /^[\w-]{1,8192}$/;
-
-function cookieOf(header: string, name: string): string | undefined {
-  for (const pair of header.split(/; */)) {
-    const [key, value = ""] = splitOnce(pair, "=");
-    if (key === name) return COOKIE_VALUE.test(value) ? value : undefined;
-  }
-  return undefined;
-}
 
 function splitOnce(text: string, mark: string): [string, string?] {
   const at = text.indexOf(mark);

@@ -8,7 +8,7 @@ import type { HttpRoute } from "../http.ts";
 import { headerOf, sendJson } from "../http-reply.ts";
 import { REQUEST_ID_HEADER } from "../incoming-call.ts";
 import type { WrongKeys } from "../wrong-keys.ts";
-import { assertCsrfToken, CSRF_HEADER, csrfTokenOf, signInCookie, signInFromCookie } from "./cookie.ts";
+import { assertCsrfToken, CSRF_HEADER, csrfTokenOf, type SignInCookie } from "./cookie.ts";
 import { assertSameOrigin, textOf } from "./request-body.ts";
 
 /** Store of sign-ins, as the routes use it. */
@@ -28,6 +28,7 @@ export interface SignInOptions {
   readonly authenticate: Authenticate;
   readonly signIns: SignInStore;
   readonly clock: { now(): number };
+  readonly cookie: SignInCookie;
   /** Address at which browsers reach the service; undefined means the address of the request, without TLS. */
   readonly publicUrl: string | undefined;
   /** Sign-in by OpenID Connect, as the page offers it; undefined means that only keys sign in. */
@@ -63,7 +64,7 @@ export function signInRoute(options: SignInOptions): HttpRoute {
     prefix: PREFIX.slice(0, -1),
     async handle(request, response) {
       const path = (request.url ?? "").split("?", 1)[0] ?? "";
-      const answer = ANSWERS[path.slice(PREFIX.length)];
+      const answer = ANSWERS.get(path.slice(PREFIX.length));
       if (answer === undefined) return false;
       if (request.method !== answer.method) throw methodNotAllowed(request.method ?? "", answer.method);
       await answer.serve(request, response, options);
@@ -74,11 +75,11 @@ export function signInRoute(options: SignInOptions): HttpRoute {
 
 type Serve = (request: IncomingMessage, response: ServerResponse, options: SignInOptions) => Promise<void>;
 
-const ANSWERS: Readonly<Record<string, { readonly method: string; readonly serve: Serve }>> = {
-  "sign-in": { method: "POST", serve: signIn },
-  session: { method: "GET", serve: showSession },
-  "sign-out": { method: "POST", serve: signOut },
-};
+const ANSWERS: ReadonlyMap<string, { readonly method: string; readonly serve: Serve }> = new Map([
+  ["sign-in", { method: "POST", serve: signIn }],
+  ["session", { method: "GET", serve: showSession }],
+  ["sign-out", { method: "POST", serve: signOut }],
+]);
 
 async function signIn(request: IncomingMessage, response: ServerResponse, options: SignInOptions): Promise<void> {
   assertSameOrigin(request, options.publicUrl);
@@ -86,27 +87,26 @@ async function signIn(request: IncomingMessage, response: ServerResponse, option
   if (typeof key !== "string" || key === "") throw invalidField("key", "is required: an API key as text");
   const caller = await options.authenticate(key);
   if (caller === undefined || caller.isEnded === true || caller.keyId.startsWith("crd_")) {
-    const requestId = headerOf(request, REQUEST_ID_HEADER) ?? "";
-    const address = request.socket.remoteAddress;
-    throw options.wrongKeys.refusal({ address, requestId, method: "sign-in" }) ?? keyInvalid();
+    throw tooMany(request, "sign-in", options) ?? keyInvalid();
   }
   if (caller.role === Role.AGENT) throw agentsStayOut();
   const { workspaceId, keyId: holder, role } = caller;
   const { secret, expiresAtMs } = await options.signIns.begin({ workspaceId, holder, role, person: false });
   const until = Math.min(expiresAtMs, caller.expiresAtMs ?? Number.POSITIVE_INFINITY);
   sendJson(response, 200, JSON.stringify(signedIn({ ...caller, expiresAtMs: until }, secret)), {
-    "set-cookie": cookieOf(secret, until - options.clock.now(), options),
+    "set-cookie": options.cookie.text(secret, Math.max(0, Math.floor((until - options.clock.now()) / 1000))),
   });
+}
+
+/** Counts a wrong key or cookie of an address. Returns TOO_MANY_WRONG_KEYS once it has used up its share. */
+function tooMany(request: IncomingMessage, method: string, { wrongKeys }: SignInOptions) {
+  const requestId = headerOf(request, REQUEST_ID_HEADER) ?? "";
+  return wrongKeys.refusal({ address: request.socket.remoteAddress, requestId, method });
 }
 
 function agentsStayOut(): ControlPlaneError {
   const text = "the dashboard is for keys of the role admin, operator or auditor, not `agent`";
   return new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, { role: "agent" });
-}
-
-function cookieOf(secret: string, lifetimeMs: number, { publicUrl }: SignInOptions): string {
-  const isSecure = publicUrl?.startsWith("https:") ?? false;
-  return signInCookie(secret, { maxAgeSeconds: Math.max(0, Math.floor(lifetimeMs / 1000)), isSecure });
 }
 
 function signedIn({ keyId, workspaceId, role, expiresAtMs = null }: Caller, secret: string): SignedIn {
@@ -120,27 +120,42 @@ function signedIn({ keyId, workspaceId, role, expiresAtMs = null }: Caller, secr
 }
 
 /** Responds with the signed-in holder (`null` if nobody is, so that the page can tell this from a fault) and the offered sign-ins. */
-async function showSession(
+async function showSession(request: IncomingMessage, response: ServerResponse, options: SignInOptions): Promise<void> {
+  const { cookie, oidc = null } = options;
+  const secret = cookie.secretIn(headerOf(request, "cookie"));
+  const caller = secret === undefined ? undefined : await holderOf(secret, request, response, options);
+  const session = secret === undefined || caller === undefined ? null : signedIn(caller, secret);
+  sendJson(response, 200, JSON.stringify({ session, oidc }));
+}
+
+/**
+ * Finds the holder of a cookie's secret. Removes a cookie that opens nothing, so that a browser sends it once only, and counts it
+ * as a wrong key: throws TOO_MANY_WRONG_KEYS.
+ */
+async function holderOf(
+  secret: string,
   request: IncomingMessage,
   response: ServerResponse,
-  { authenticate, oidc }: SignInOptions,
-): Promise<void> {
-  const secret = signInFromCookie(headerOf(request, "cookie"));
-  const caller = secret === undefined ? undefined : await authenticate(secret);
-  const session = secret === undefined || caller === undefined ? null : signedIn(caller, secret);
-  sendJson(response, 200, JSON.stringify({ session, oidc: oidc ?? null }));
+  options: SignInOptions,
+): Promise<Caller | undefined> {
+  const caller = await options.authenticate(secret);
+  if (caller !== undefined) return caller;
+  response.setHeader("set-cookie", options.cookie.cleared);
+  const refusal = tooMany(request, "session", options);
+  if (refusal !== undefined) throw refusal;
+  return undefined;
 }
 
 async function signOut(request: IncomingMessage, response: ServerResponse, options: SignInOptions): Promise<void> {
   const { everywhere = false } = await bodyOf(request);
   if (typeof everywhere !== "boolean") throw invalidField("everywhere", "must be true or false");
-  const secret = signInFromCookie(headerOf(request, "cookie"));
+  const secret = options.cookie.secretIn(headerOf(request, "cookie"));
   if (secret !== undefined) {
     assertCsrfToken(secret, headerOf(request, CSRF_HEADER));
-    const caller = await options.authenticate(secret);
+    const caller = await holderOf(secret, request, response, options);
     if (caller !== undefined) await (everywhere ? options.signIns.endAll(caller) : options.signIns.end(secret, caller));
   }
-  sendJson(response, 200, JSON.stringify({ session: null }), { "set-cookie": cookieOf("", 0, options) });
+  sendJson(response, 200, JSON.stringify({ session: null }), { "set-cookie": options.cookie.cleared });
 }
 
 async function bodyOf(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
