@@ -153,10 +153,10 @@ const packApplied: Explainer = (entry, references) => {
 };
 
 /** Ends of an escalation without a person, by cause. */
-const ENDS: Readonly<Record<string, string>> = {
-  expiry: " because its time was up",
-  withdrawal: " because every request was withdrawn",
-};
+const ENDS: ReadonlyMap<string, string> = new Map([
+  ["expiry", " because its time was up"],
+  ["withdrawal", " because every request was withdrawn"],
+]);
 
 const resultGiven: Explainer = (entry, { decisionId }) => {
   if (textAt(entry, "decision_id") !== decisionId) return undefined;
@@ -176,7 +176,7 @@ const escalationResolved: Explainer = (entry, { escalationIds }) => {
   const id = textAt(entry, "escalation_id");
   if (!escalationIds.has(id)) return undefined;
   const note = textAt(entry, "note");
-  const cause = ENDS[textAt(entry, "cause")] ?? "";
+  const cause = ENDS.get(textAt(entry, "cause")) ?? "";
   const suffix = note === "" ? cause : ` with the note ${quoted(note)}`;
   const text = `escalation ${id} ${textAt(entry, "resolution")}${editIn(entry)}${suffix}`;
   return { topic: `resolved ${id}`, text };

@@ -12,11 +12,11 @@ export type Part = string | { readonly quoted: string; readonly names?: Named | 
 /** A sentence of an explanation. */
 export type Sentence = readonly Part[];
 
-const PAST: Readonly<Record<string, string>> = {
-  allow: "allowed",
-  block: "blocked",
-  escalate: "escalated to a person",
-};
+const PAST: ReadonlyMap<string, string> = new Map([
+  ["allow", "allowed"],
+  ["block", "blocked"],
+  ["escalate", "escalated to a person"],
+]);
 
 /** Explains a decision in sentences from its sealed text alone: the action, the decision and its effects. */
 export function receiptSentences(body: unknown): readonly Sentence[] {
@@ -53,26 +53,26 @@ function asked(body: unknown): Sentence {
 }
 
 /** Endings of the sentence about the decision, by the step that decided. */
-const PATHS: Readonly<Record<string, string>> = {
-  revoked: " because the agent was deactivated or revoked.",
-  permissions: " because the agent's permissions and capabilities do not admit this action type.",
-  delegation: " because no active chain of grants lets the agent act for that principal.",
-  session: " because the session that the call named is not the agent's, or has ended.",
-  intent_contract: " because the intent contract that the call named does not admit the action.",
-  credential: " because the credential or token of the call has ended, or is not good for this action.",
-  mcp_tool_policy: " because a policy for the tools of an MCP server refuses the tool.",
-  unknown_tool: " because the tool is not registered, and the workspace refuses unknown tools.",
-  mcp_definition: " because the MCP server does not list the tool, or its definition is not in force.",
-  approved: " because a person had approved this very action, and the approval was still good.",
-};
+const PATHS: ReadonlyMap<string, string> = new Map([
+  ["revoked", " because the agent was deactivated or revoked."],
+  ["permissions", " because the agent's permissions and capabilities do not admit this action type."],
+  ["delegation", " because no active chain of grants lets the agent act for that principal."],
+  ["session", " because the session that the call named is not the agent's, or has ended."],
+  ["intent_contract", " because the intent contract that the call named does not admit the action."],
+  ["credential", " because the credential or token of the call has ended, or is not good for this action."],
+  ["mcp_tool_policy", " because a policy for the tools of an MCP server refuses the tool."],
+  ["unknown_tool", " because the tool is not registered, and the workspace refuses unknown tools."],
+  ["mcp_definition", " because the MCP server does not list the tool, or its definition is not in force."],
+  ["approved", " because a person had approved this very action, and the approval was still good."],
+]);
 
 function decided(body: unknown): Sentence {
   const [word, path] = [textAt(body, "decision"), textAt(body, "decision_path")];
   const policy = textAt(body, "policy_name");
-  const start = `It was ${PAST[word] ?? word}`;
+  const start = `It was ${PAST.get(word) ?? word}`;
   if (path === "policy") return [`${start} by a rule of the mandate `, { quoted: policy, names: mandateOf(body) }, "."];
   if (path === "default") return [`${start}: no mandate matched, and the workspace ${word}s by default.`];
-  return [`${start}${PATHS[path] ?? "."}`];
+  return [`${start}${PATHS.get(path) ?? "."}`];
 }
 
 /** Returns the mandate of the most decisive reason. */

@@ -18,12 +18,12 @@ export interface Subject {
 }
 
 /** Members of `params` that are decided, by method, each with the test that a fitting value passes. */
-const MEMBERS: Readonly<Record<string, Readonly<Record<string, Fits>>>> = {
-  "resources/read": { uri: isText },
-  "resources/subscribe": { uri: isText },
-  "prompts/get": { name: isText, arguments: isObjectOrAbsent },
-  "completion/complete": { ref: isJsonObject, argument: isJsonObject, context: isObjectOrAbsent },
-};
+const MEMBERS: ReadonlyMap<string, Readonly<Record<string, Fits>>> = new Map<string, Record<string, Fits>>([
+  ["resources/read", { uri: isText }],
+  ["resources/subscribe", { uri: isText }],
+  ["prompts/get", { name: isText, arguments: isObjectOrAbsent }],
+  ["completion/complete", { ref: isJsonObject, argument: isJsonObject, context: isObjectOrAbsent }],
+]);
 
 type Fits = (value: JsonValue | undefined) => boolean;
 
@@ -43,7 +43,7 @@ export function subjectOf({ method, params = {} }: Pick<RpcRequest, "method" | "
     if (typeof tool !== "string" || !isJsonObject(args)) return "`name` must be text and `arguments` an object";
     return { tool, isTool: true, arguments: args, members: ["name", "arguments"], keepsTrust };
   }
-  const members = MEMBERS[method] ?? {};
+  const members = MEMBERS.get(method) ?? {};
   const given: [string, JsonValue][] = [];
   for (const [name, fits] of Object.entries(members)) {
     const value = ownValue(params, name);

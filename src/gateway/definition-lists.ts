@@ -29,11 +29,11 @@ const LIST_TTL_MS = 0;
 /** Headers of a caller that a listing repeats; the others belong to its own request. */
 const LISTING_HEADERS = ["accept", "content-type", "mcp-protocol-version", "mcp-session-id"] as const;
 /** Kinds whose lists a notification says have changed. */
-const CHANGED: Readonly<Record<string, readonly ListedKind[]>> = {
-  "notifications/tools/list_changed": ["tool"],
-  "notifications/prompts/list_changed": ["prompt"],
-  "notifications/resources/list_changed": ["resource", "resource_template"],
-};
+const CHANGED: ReadonlyMap<string, readonly ListedKind[]> = new Map([
+  ["notifications/tools/list_changed", ["tool"]],
+  ["notifications/prompts/list_changed", ["prompt"]],
+  ["notifications/resources/list_changed", ["resource", "resource_template"]],
+]);
 const KIND_BY_METHOD: ReadonlyMap<string, ListedKind> = new Map(
   Object.entries(LISTS).map(([kind, { method }]) => [method, kind as ListedKind]),
 );
@@ -114,7 +114,7 @@ export class DefinitionLists {
 
   /** Brings the next look forward, if a server's notification says that definitions have changed. */
   noteNotification(exchange: Exchange, method: string): void {
-    for (const kind of CHANGED[method] ?? []) this.#looks.noteChange(exchange, kind);
+    for (const kind of CHANGED.get(method) ?? []) this.#looks.noteChange(exchange, kind);
   }
 
   /** Returns the change to the response of a request that gives definitions to a client; undefined for other requests. */

@@ -66,14 +66,13 @@ function withoutMeta(params: JsonObject, { passMeta }: MetaRules): JsonObject {
  * `read` are the members that rules read.
  */
 export function boundDigest(params: JsonObject, read: readonly string[]): string | undefined {
-  const bound: Record<string, JsonValue> = {};
-  for (const [name, value] of Object.entries(params)) {
-    if (name !== "_meta" && !read.includes(name)) bound[name] = value;
-  }
+  const bound: [string, JsonValue][] = Object.entries(params).filter(
+    ([name]) => name !== "_meta" && !read.includes(name),
+  );
   const meta = ownValue(params, "_meta");
   const other = isJsonObject(meta) ? Object.entries(meta).filter(([name]) => !FRAMING.has(name)) : [];
-  if (other.length > 0) bound._meta = Object.fromEntries(other);
-  return Object.keys(bound).length === 0 ? undefined : digestOf(bound);
+  if (other.length > 0) bound.push(["_meta", Object.fromEntries(other)]);
+  return bound.length === 0 ? undefined : digestOf(Object.fromEntries(bound));
 }
 
 /**

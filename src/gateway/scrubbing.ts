@@ -50,13 +50,13 @@ const WORDS: ReadonlySet<unknown> = new Set([
 const BYTES_MEMBER = /(content(\[\])?|contents\[\]|resource)\.(data|blob)$/;
 const BYTES = /^[\w+/=-]{64,}$/;
 /** Names and schemas by which a client makes its next request. */
-const DEFINITIONS: Readonly<Record<string, RegExp>> = {
-  initialize: /^result\.(protocolVersion|capabilities|serverInfo\.version)$/,
-  "server/discover": /^result\.(supportedVersions|capabilities|serverInfo\.version)$/,
-  "tools/list": /^result\.tools\[\]\.(name|inputSchema|outputSchema)$/,
-  "prompts/list": /^result\.prompts\[\]\.(arguments\[\]\.)?name$/,
-  "sampling/createMessage": /^params\.(tools\[\]\.(name|inputSchema|outputSchema)|toolChoice|modelPreferences)$/,
-};
+const DEFINITIONS: ReadonlyMap<string, RegExp> = new Map([
+  ["initialize", /^result\.(protocolVersion|capabilities|serverInfo\.version)$/],
+  ["server/discover", /^result\.(supportedVersions|capabilities|serverInfo\.version)$/],
+  ["tools/list", /^result\.tools\[\]\.(name|inputSchema|outputSchema)$/],
+  ["prompts/list", /^result\.prompts\[\]\.(arguments\[\]\.)?name$/],
+  ["sampling/createMessage", /^params\.(tools\[\]\.(name|inputSchema|outputSchema)|toolChoice|modelPreferences)$/],
+]);
 /** Methods whose responses are compared with pinned definitions as the server wrote them. */
 const PINNED: ReadonlySet<string> = new Set([
   "initialize",
@@ -68,7 +68,7 @@ const PINNED: ReadonlySet<string> = new Set([
 ]);
 
 const isKeptIn = (method: string) => {
-  const definitions = DEFINITIONS[method];
+  const definitions = DEFINITIONS.get(method);
   return (path: string, value: JsonValue): boolean => {
     if (FREE.test(path)) return false;
     if (MARKS.test(path) || definitions?.test(path) === true) return true;

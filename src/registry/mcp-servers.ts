@@ -423,13 +423,13 @@ function secretsFrom(
   given: readonly NamedSecret[],
   check: (field: string, secret: NamedSecret) => string,
 ): NamedSecrets {
-  const values: Record<string, string> = {};
+  const values = new Map<string, string>();
   given.forEach((secret, index) => {
     const name = check(`${field}[${index}]`, secret);
-    if (Object.hasOwn(values, name)) throw invalidField(`${field}[${index}].name`, "is given more than once");
-    values[name] = secret.value;
+    if (values.has(name)) throw invalidField(`${field}[${index}].name`, "is given more than once");
+    values.set(name, secret.value);
   });
-  return values;
+  return Object.fromEntries(values);
 }
 
 function checkedVariable(field: string, { name, value }: NamedSecret): string {

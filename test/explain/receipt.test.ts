@@ -97,6 +97,11 @@ describe("a receipt in sentences", () => {
     });
   }
 
+  it("repeats words that it does not know, even those that every object inherits.", () => {
+    const told = receiptSentences({ ...WITHOUT, decision: "constructor", decision_path: "toString" }).map(plainText);
+    expect(told[1]).to.equal("It was constructor.");
+  });
+
   it("says of each name what it is, for pages that lead there.", () => {
     const parts = receiptSentences(BODY).flat();
     const named = parts.flatMap((part) => (typeof part === "string" || part.names === undefined ? [] : [part.names]));

@@ -48,6 +48,21 @@ describe("the redaction proxy", () => {
     expect(body.messages[2].tool_calls[0].id).to.equal("call_1");
   });
 
+  it("hides values in members that are called as something every object inherits, and keeps these.", async () => {
+    const args = JSON.parse(`{"__proto__":{"to":"${email}"},"constructor":"${email}"}`);
+    const call = { id: "c", type: "function", function: { name: "pay", arguments: JSON.stringify(args) } };
+    const metadata = JSON.parse(`{"__proto__":"${email}"}`);
+    const messages = [{ role: "assistant", content: null, tool_calls: [call] }];
+    await workspace.post("/chat/completions", { model: "test-1", messages, metadata });
+    const sent = workspace.upstream.asked[0]?.body ?? "";
+    expect(sent).not.to.include(email);
+    const body = JSON.parse(sent);
+    const given = JSON.parse(body.messages[0].tool_calls[0].function.arguments);
+    expect(Object.keys(given)).to.deep.equal(["__proto__", "constructor"]);
+    expect(Object.entries(given).join()).to.match(/^__proto__,.*constructor,\[EMAIL_\d+_[A-Z]+\]$/);
+    expect(Object.entries(body.metadata).join()).to.match(/^__proto__,\[EMAIL_\d+_[A-Z]+\]$/);
+  });
+
   it("scrubs what the model says of itself, counts it, and seals that it did.", async () => {
     workspace.upstream.answer = sends(completion({ content: `ask ${name} at ${email}` }));
     const response = await workspace.post("/chat/completions", { model: "test-1", messages: [] });

@@ -45,8 +45,10 @@ describe("the registration of an MCP server", () => {
 
   it("keeps secrets encrypted, and shows and seals their names alone.", async () => {
     const secret = "sesame-0815";
-    const env = [{ name: "TOKEN", value: secret }];
+    const env = ["TOKEN", "__proto__", "constructor"].map((name) => ({ name, value: secret }));
     await gateway.add("child", { command: process.execPath }, { env });
+    const { server } = await gateway.rest("GET /v1/enforce/mcp-servers/child");
+    expect((server as unknown as { env_names: string[] }).env_names).to.have.members(env.map(({ name }) => name));
     await gateway.add(
       "url",
       { url: "http://127.0.0.1:1/mcp" },
