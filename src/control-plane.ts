@@ -21,6 +21,7 @@ import type { ServiceDefinition } from "./api/service.ts";
 import { createToolService } from "./api/tool-service.ts";
 import { createVaultService } from "./api/vault-service.ts";
 import { createWebhookService } from "./api/webhook-service.ts";
+import { assertAudience, ServiceAudience } from "./authority/audience.ts";
 import { createTokenVerifier } from "./authority/federation-token.ts";
 import { loadSigningKey, SigningKeys } from "./authority/signing-key.ts";
 import type { Config } from "./config.ts";
@@ -137,6 +138,8 @@ interface Parts {
   readonly largeRequests: LargeRequests;
   /** Wrong keys, counted over every wire and route together. */
   readonly wrongKeys: WrongKeys;
+  /** Audiences of federation tokens that open calls. */
+  readonly audience: ServiceAudience;
 }
 
 /** Parts of the MCP gateway. */
@@ -178,6 +181,7 @@ function createServices({
   questions,
   checker,
   config,
+  audience,
 }: Parts): ServiceDefinition[] {
   const { pool } = database;
   const sealKey = (log: WorkspaceLog) => keys.sealIn(log);
@@ -201,7 +205,7 @@ function createServices({
     }),
     createRedactionService({ redaction }),
     createVaultService(new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys), sealKey })),
-    createAdminService({ logs, database, authenticator, keys }),
+    createAdminService({ logs, database, authenticator, keys, audience }),
   ];
 }
 
@@ -225,6 +229,7 @@ function createMcpParts({
   wrongKeys,
   redaction,
   validator,
+  audience: service,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor, scrubKinds: PERSONAL_KINDS });
   const definitions = new McpDefinitions({ database, logs });
@@ -247,7 +252,7 @@ function createMcpParts({
   const resource = new ProtectedResource({ publicUrl, tokens });
   const check = createRequestChecks(DEFAULT_MAX_DEPTH, validator)(InterceptRequestSchema);
   const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests, check });
-  const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience });
+  const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience, service });
   const ends = new McpEnds({ logs });
   const kept = new KeptResults({ pool: database.pool, logs, encryptor, log });
   const isolation = new ChildIsolation({
@@ -335,7 +340,8 @@ function createOidcSignIn(
 }
 
 function createServers(parts: Parts): Servers {
-  const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests, wrongKeys } = parts;
+  const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests, wrongKeys, audience } =
+    parts;
   const { defaultDeadlineMs, maxBodyBytes } = config;
   const services = createServices(parts);
   const descriptors = services.map(({ service }) => service);
@@ -348,6 +354,7 @@ function createServers(parts: Parts): Servers {
     services,
     authenticate,
     signInCookie,
+    assertAudience: (given, workspaceId) => assertAudience(given, audience.of(workspaceId)),
     watchKeys,
     clock: logs.clock,
     log,
@@ -457,6 +464,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     encryptor,
     largeRequests,
     wrongKeys,
+    audience: new ServiceAudience({ publicUrl: config.publicUrl ?? undefined, origin: config.vaultOrigin }),
   };
   return { ...parts, mcp: createMcpParts(parts) };
 }

@@ -215,6 +215,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
     ],
   ],
   [Code.Internal, [ErrorReason.INTERNAL]],
+  [Code.DataLoss, [ErrorReason.ENTRY_DAMAGED]],
 ];
 
 /** The gRPC code of every reason. The completeness test fails if a reason is missing. */

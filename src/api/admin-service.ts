@@ -9,6 +9,7 @@ import {
   type UpdateWorkspaceRequest,
   type WorkspaceSchema,
 } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import type { ServiceAudience } from "../authority/audience.ts";
 import type { SigningKeys } from "../authority/signing-key.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -38,9 +39,14 @@ export interface AdminServiceOptions {
   /** Forgets the keys of a workspace when one is created or revoked. */
   readonly authenticator: Pick<Authenticator, "forget">;
   readonly keys: Pick<SigningKeys, "sealed" | "retire">;
+  /** Names the service in the audience of federation tokens. */
+  readonly audience: Pick<ServiceAudience, "nameFor">;
 }
 
-function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof WorkspaceSchema> {
+function workspaceFrom(
+  workspace: WorkspaceSettings,
+  audience: AdminServiceOptions["audience"],
+): MessageInitShape<typeof WorkspaceSchema> {
   const { defaultDecision, initialTrustTenths, approvalIgnores, createdAtMs, ...same } = workspace;
   return {
     ...same,
@@ -49,6 +55,7 @@ function workspaceFrom(workspace: WorkspaceSettings): MessageInitShape<typeof Wo
     initialTrust: initialTrustTenths / 10,
     approvalIgnores: [...approvalIgnores],
     createdAt: timestampFromMs(createdAtMs),
+    audience: audience.nameFor(workspace.workspaceId),
   };
 }
 
@@ -114,7 +121,8 @@ export function createAdminService(options: AdminServiceOptions): ServiceDefinit
   return defineService(AdminService, { ...workspaceFunctions(options), ...keyFunctions(options) });
 }
 
-function workspaceFunctions({ logs, database, keys }: AdminServiceOptions) {
+function workspaceFunctions({ logs, database, keys, audience }: AdminServiceOptions) {
+  const shown = (workspace: WorkspaceSettings) => workspaceFrom(workspace, audience);
   return {
     async createWorkspace(request, { caller }) {
       const { workspaceId, name } = request;
@@ -125,21 +133,21 @@ function workspaceFunctions({ logs, database, keys }: AdminServiceOptions) {
       const draft = { workspaceId, name: name || undefined, ...settingsFrom(request) };
       const context = { database, nowMs: logs.clock.now(), by: caller.keyId, signingKey: keys.sealed };
       const { workspace, key, secret } = await createWorkspace(context, draft);
-      return { workspace: workspaceFrom(workspace), key: keyFrom(key), secret };
+      return { workspace: shown(workspace), key: keyFrom(key), secret };
     },
 
     async listWorkspaces(request, { caller }) {
       const page = namePageFrom(request, "workspaces");
       if (!isDefaultAdmin(caller)) {
-        return { workspaces: [workspaceFrom(await getWorkspace(database, caller.workspaceId))] };
+        return { workspaces: [shown(await getWorkspace(database, caller.workspaceId))] };
       }
       const { items, next } = await listWorkspaces(database, page);
-      return { workspaces: items.map(workspaceFrom), nextPageToken: page.tokenAfter(next) };
+      return { workspaces: items.map(shown), nextPageToken: page.tokenAfter(next) };
     },
 
     async getWorkspace({ workspaceId }, { caller }) {
       assertMaySee(caller, workspaceId);
-      return { workspace: workspaceFrom(await getWorkspace(database, workspaceId)) };
+      return { workspace: shown(await getWorkspace(database, workspaceId)) };
     },
 
     async updateWorkspace(request, { caller }) {
@@ -152,7 +160,7 @@ function workspaceFunctions({ logs, database, keys }: AdminServiceOptions) {
       }
       const update = { name, ...settingsFrom(request) };
       const workspace = await updateWorkspace(await logs.of(workspaceId), caller.keyId, update);
-      return { workspace: workspaceFrom(workspace) };
+      return { workspace: shown(workspace) };
     },
   } satisfies Partial<ServiceFunctions<typeof AdminService>>;
 }

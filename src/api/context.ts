@@ -18,6 +18,8 @@ export interface Caller {
   readonly expiresAtMs?: number | null;
   /** True for a person who is signed in to the dashboard. Default false. */
   readonly isSignIn?: boolean;
+  /** Audience of a federation token. */
+  readonly audience?: string;
 }
 
 /** A call as its service function sees it, beside the request. */

@@ -8,6 +8,7 @@ import type { SealedAuthority } from "../state/control-changes.ts";
 import type { SigningKey } from "../state/signing-keys.ts";
 import { stored } from "../store/database.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
+import { isSameAudience } from "./audience.ts";
 import { type AuthoritySource, type AuthorityView, viewFrom } from "./existing-authority.ts";
 import type { SigningKeys } from "./signing-key.ts";
 
@@ -153,7 +154,7 @@ interface TokenQuestion {
   readonly actionType: string | undefined;
 }
 
-/** Reason why Intercept would refuse a token now. */
+/** Reason why a token is not good now. */
 type TokenFault =
   | "SIGNATURE"
   | "MALFORMED"
@@ -191,7 +192,7 @@ function faultOf(
   agentStatus: AgentStatus | undefined,
 ): TokenFault | undefined {
   if (status !== "active") return FAULT_BY_STATUS[status];
-  if (audience !== undefined && audience.trim() !== sealed.audience) return "AUDIENCE";
+  if (audience !== undefined && !isSameAudience(audience.trim(), sealed.audience ?? "")) return "AUDIENCE";
   const isGoodFor = (type: string): boolean =>
     (sealed.action_types ?? []).some((pattern) => matchesPattern(pattern, normaliseName(type)));
   if (actionType !== undefined && !isGoodFor(actionType)) return "ACTION_TYPE";

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { decodeJwt } from "jose";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { assertAudience, type ServiceAudience } from "../authority/audience.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import type { Authenticator, KeyHolder } from "../registry/authenticator.ts";
 import { keyInvalid } from "../server/admission.ts";
@@ -33,12 +33,13 @@ export interface McpCallersOptions {
   readonly tokens?: Pick<AccessTokens, "claims" | "callerOf"> | undefined;
   /** Audience of federation tokens that is accepted besides the resource itself. */
   readonly audience?: string | undefined;
+  /** Audiences of federation tokens where a call has no resource. */
+  readonly service: Pick<ServiceAudience, "of">;
 }
 
 const BEARER = /^bearer +(\S+) *$/i;
 const AGENT_HEADER = "x-agent-id";
 const MAX_AGENT_ID = 64;
-const FEDERATION_MARK = "fed_";
 const ROLES: readonly Role[] = [Role.ADMIN, Role.OPERATOR, Role.AGENT];
 
 /** Finds the callers of the gateway. */
@@ -46,9 +47,11 @@ export class McpCallers {
   readonly #authenticate: Authenticator["authenticate"];
   readonly #tokens: McpCallersOptions["tokens"];
   readonly #audience: string | undefined;
+  readonly #service: McpCallersOptions["service"];
   readonly #wrongKeys: McpCallersOptions["wrongKeys"];
 
-  constructor({ authenticate, wrongKeys, tokens, audience }: McpCallersOptions) {
+  constructor({ authenticate, wrongKeys, tokens, audience, service }: McpCallersOptions) {
+    this.#service = service;
     this.#wrongKeys = wrongKeys;
     this.#audience = audience;
     this.#authenticate = authenticate;
@@ -69,8 +72,8 @@ export class McpCallers {
       return caller;
     }
     const holder = await this.#authenticate(key);
-    if (holder === undefined) throw this.#wrongKey(request);
-    if (holder.keyId.startsWith(FEDERATION_MARK)) assertAudience(key, [resource, this.#audience]);
+    if (holder === undefined) throw this.#wrongKey(request, keyInvalid());
+    this.#assertAudience(request, holder, resource);
     if (!ROLES.includes(holder.role)) {
       const role = (Role[holder.role] ?? "").toLowerCase();
       throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, `a key with role \`${role}\` may not call tools`, {
@@ -82,10 +85,27 @@ export class McpCallers {
     return { workspaceId, keyId, role, agentId, isKeyBound: holder.agentId !== null, isEnded, expiresAtMs };
   }
 
-  #wrongKey(request: IncomingMessage): ControlPlaneError {
+  /** Throws KEY_INVALID for a federation token for another audience. */
+  #assertAudience(request: IncomingMessage, holder: KeyHolder, resource: string | undefined): void {
+    const { audience, workspaceId } = holder;
+    if (audience === undefined) return;
+    const own = resource === undefined ? this.#service.of(workspaceId) : [resource];
+    try {
+      assertAudience(
+        audience,
+        [...own, this.#audience].filter((each) => each !== undefined),
+      );
+    } catch (error) {
+      throw this.#wrongKey(request, error as ControlPlaneError);
+    }
+  }
+
+  /** Counts a wrong key. Returns the refusal, or TOO_MANY_WRONG_KEYS. */
+  #wrongKey(request: IncomingMessage, refusal: ControlPlaneError): ControlPlaneError {
     const requestId = requestIdFrom(headerOf(request, "x-request-id"));
     const address = request.socket.remoteAddress;
-    return this.#wrongKeys.refusal({ address, requestId, method: "gateway" }) ?? keyInvalid();
+    const { message: reason } = refusal;
+    return this.#wrongKeys.refusal({ address, requestId, method: "gateway", reason }) ?? refusal;
   }
 }
 
@@ -98,15 +118,6 @@ export function keyOf({ headers }: IncomingMessage): string {
   if (bearer !== undefined) return bearer;
   const text = "no key came with the call; send it as `X-API-Key` or as `Authorization: Bearer`";
   throw new ControlPlaneError(ErrorReason.KEY_MISSING, text);
-}
-
-/** Throws KEY_INVALID for a federation token for another audience. The token's signature is already verified. */
-function assertAudience(token: string, wanted: readonly (string | undefined)[]): void {
-  const { aud } = decodeJwt(token);
-  if (typeof aud === "string" && wanted.includes(aud)) return;
-  const named = wanted.find((each) => each !== undefined);
-  const which = named === undefined ? "set `ACP_PUBLIC_URL` to the address of this service" : `it must be \`${named}\``;
-  throw new ControlPlaneError(ErrorReason.KEY_INVALID, `the federation token is for another audience; ${which}`);
 }
 
 function agentOf({ headers }: IncomingMessage, { agentId }: Pick<KeyHolder, "agentId">): string {

@@ -22,6 +22,8 @@ export interface KeyHolder {
   readonly expiresAtMs?: number | null;
   /** True for a person who is signed in to the dashboard. Default false. */
   readonly isSignIn?: boolean;
+  /** Audience of a federation token, which opens calls only where this is the service itself. */
+  readonly audience?: string;
 }
 
 /** Keys that an entry of the log ended. */
@@ -77,8 +79,9 @@ function isToken(text: string): boolean {
 function storedKeyFrom(row: AuthorityRow | null): StoredKey | undefined {
   if (row === null) return undefined;
   const { id: keyId, workspaceId, agentId, endedAtMs, sealed } = row;
-  const { expires_at_ms: expiresAtMs } = sealed as SealedAuthority;
-  const holder = { keyId, workspaceId, role: Role.AGENT, agentId: agentId ?? null, expiresAtMs };
+  const { expires_at_ms: expiresAtMs, audience } = sealed as SealedAuthority;
+  const key = { keyId, workspaceId, role: Role.AGENT, agentId: agentId ?? null, expiresAtMs };
+  const holder = audience === undefined ? key : { ...key, audience };
   return { holder, afterEnd: { ...holder, isEnded: true }, expiresAtMs, endedAtMs: endedAtMs ?? null };
 }
 

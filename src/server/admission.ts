@@ -31,16 +31,24 @@ export interface CallerFinderOptions {
   readonly authenticate: Authenticate;
   /** Cookie of the dashboard. Default: its form without TLS. */
   readonly signInCookie?: SignInCookie | undefined;
+  /** Throws KEY_INVALID for a federation token whose audience is not this service. Default: for every one. */
+  readonly assertAudience?: ((audience: string, workspaceId: string) => void) | undefined;
 }
 
 /** Finds the callers of calls by their keys: `X-API-Key`, otherwise `Authorization: Bearer`, otherwise the dashboard's cookie. */
 export class CallerFinder {
   readonly #authenticate: Authenticate;
   readonly #signInCookie: SignInCookie;
+  readonly #assertAudience: NonNullable<CallerFinderOptions["assertAudience"]>;
 
-  constructor({ authenticate, signInCookie = new SignInCookie(false) }: CallerFinderOptions) {
+  constructor({ authenticate, signInCookie = new SignInCookie(false), assertAudience }: CallerFinderOptions) {
     this.#authenticate = authenticate;
     this.#signInCookie = signInCookie;
+    this.#assertAudience =
+      assertAudience ??
+      (() => {
+        throw keyInvalid();
+      });
   }
 
   /** Returns the key of a call. */
@@ -57,6 +65,7 @@ export class CallerFinder {
     if (key === undefined) throw keyMissing();
     const caller = await this.#authenticate(key);
     if (caller === undefined) throw keyInvalid();
+    if (caller.audience !== undefined) this.#assertAudience(caller.audience, caller.workspaceId);
     return caller;
   }
 

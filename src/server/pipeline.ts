@@ -238,7 +238,7 @@ export class Pipeline {
   #countedIfWrongKey(error: unknown, { endpoint, incoming }: Call): unknown {
     if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
     const { address, requestId } = incoming;
-    return this.#wrongKeys.refusal({ address, requestId, method: endpoint.name }) ?? error;
+    return this.#wrongKeys.refusal({ address, requestId, method: endpoint.name, reason: error.message }) ?? error;
   }
 
   #idleWithin(graceMs: number): Promise<void> {

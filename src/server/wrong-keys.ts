@@ -18,6 +18,8 @@ export interface WrongKeyCall {
   readonly address: string | undefined;
   readonly requestId: string;
   readonly method: string;
+  /** Message of the refusal. */
+  readonly reason?: string;
 }
 
 /**
@@ -41,15 +43,15 @@ export class WrongKeys {
   }
 
   /** Counts a wrong key. Returns TOO_MANY_WRONG_KEYS once the address has used up its share. */
-  refusal({ address, requestId, method }: WrongKeyCall): ControlPlaneError | undefined {
+  refusal({ address, requestId, method, reason }: WrongKeyCall): ControlPlaneError | undefined {
     const network = networkOf(address ?? "");
     const refusals = this.#throttle.take(network);
     if (refusals === 0) {
-      this.#log.info({ address, requestId, method }, "wrong key");
+      this.#log.info({ address, requestId, method, reason }, "wrong key");
       return undefined;
     }
     // Logged once, until the address was inactive for a minute.
-    if (refusals === 1) this.#log.warn({ network, requestId, method }, "too many wrong keys from one address");
+    if (refusals === 1) this.#log.warn({ network, requestId, method, reason }, "too many wrong keys from one address");
     return tooManyWrongKeys();
   }
 }

@@ -8,7 +8,8 @@ import type {
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
+import { type ControlPlaneError, ErrorReason } from "../../src/errors.ts";
+import { ORIGIN, openWorkspace, PUBLIC_URL, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 type Asked = MessageInitShape<typeof CreateFederationTokenRequestSchema>;
 
@@ -30,7 +31,7 @@ describe("federation tokens", () => {
   const issue = (over: Asked = {}): Promise<CreateFederationTokenResponse> =>
     test.authority.createFederationToken({
       agentId,
-      audience: "https://partner.example",
+      audience: PUBLIC_URL,
       allowedActionTypes: ["mail.*"],
       ttlSeconds: 60n,
       ...over,
@@ -45,7 +46,7 @@ describe("federation tokens", () => {
   };
 
   it("verify with the published key set alone.", async () => {
-    const made = await issue({ maxTrustLevel: 40.5 });
+    const made = await issue({ audience: "https://partner.example", maxTrustLevel: 40.5 });
     const keySet = createLocalJWKSet(await test.keys.jwks());
     const options = { issuer: "agent-control-plane", audience: "https://partner.example", algorithms: ["ES256"] };
     const { payload, protectedHeader } = await jwtVerify(made.token, keySet, options);
@@ -75,6 +76,43 @@ describe("federation tokens", () => {
     const another = await test.agent("another");
     expect(await reasonOf(intercept(made.token, "mail.send", another))).to.equal("AGENT_NOT_ALLOWED");
     expect(await reasonOf(test.authority.listSessions({}, made.token))).to.equal("ROLE_NOT_ALLOWED");
+  });
+
+  it("open calls only where their audience is the service: its address, or the name that its workspace shows.", async () => {
+    const { workspace } = await test.admin.getWorkspace({ workspaceId: "default" });
+    expect(workspace?.audience).to.equal(`${ORIGIN}/workspaces/default`);
+    const own = [PUBLIC_URL, "HTTPS://ACP.Example.com:443/", `${PUBLIC_URL}//`, workspace?.audience ?? ""];
+    for (const audience of own)
+      expect((await intercept((await issue({ audience })).token)).decision, audience).to.equal(Decision.ALLOW);
+    for (const audience of [
+      "https://partner.example",
+      "http://acp.example.com",
+      `${PUBLIC_URL}:8443`,
+      `${PUBLIC_URL}/mcp/files`,
+      `${PUBLIC_URL}?x`,
+      `${PUBLIC_URL}.evil.example`,
+      "https://user@acp.example.com",
+      "acp.example.com",
+      `${ORIGIN}/workspaces/other`,
+      `${ORIGIN}/workspaces/DEFAULT`,
+      `${ORIGIN}/workspaces/default/`,
+      ORIGIN,
+    ]) {
+      const { token } = await issue({ audience });
+      for (const call of [intercept(token), test.agents.getAgent({ agentId }, token)]) {
+        const refusal = await call.then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+        expect((refusal as ControlPlaneError | undefined)?.reason, audience).to.equal(ErrorReason.KEY_INVALID);
+        expect((refusal as ControlPlaneError).message).to.equal(
+          `the federation token is for another audience; it must be \`${PUBLIC_URL}\``,
+        );
+      }
+      expect(await verify(token), audience).to.equal("VALID");
+      expect(await verify(token, { audience }), audience).to.equal("VALID");
+      expect(await verify(token, { audience: PUBLIC_URL }), audience).to.equal("AUDIENCE");
+    }
   });
 
   it("cap the trust that mandates see.", async () => {
@@ -122,8 +160,8 @@ describe("federation tokens", () => {
 
   it("are verified for an audience, an action type and an agent that may act.", async () => {
     const leaver = await test.agent("leaver");
-    const { token } = await issue({ agentId: leaver });
-    expect(await verify(token, { audience: "https://partner.example", actionType: " MAIL.send" })).to.equal("VALID");
+    const { token } = await issue({ agentId: leaver, audience: "https://partner.example" });
+    expect(await verify(token, { audience: "https://PARTNER.example/", actionType: " MAIL.send" })).to.equal("VALID");
     expect(await verify(token, { audience: "https://else.example" })).to.equal("AUDIENCE");
     expect(await verify(token, { actionType: "pay" })).to.equal("ACTION_TYPE");
     expect(await verify(token, {}, otherKey)).to.equal("UNKNOWN");
@@ -137,7 +175,7 @@ describe("federation tokens", () => {
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
     const other = await test.replica({ signingKey: privateKey });
     const mine = await issue();
-    const init = { agentId, audience: "a", allowedActionTypes: ["mail.*"], ttlSeconds: 60n };
+    const init = { agentId, audience: PUBLIC_URL, allowedActionTypes: ["mail.*"], ttlSeconds: 60n };
     const theirs = await other.authority.createFederationToken(init);
     expect(decoded(theirs.token.split(".")[0]).kid).to.not.equal(test.keys.keyId);
     expect(await verify(theirs.token)).to.equal("VALID");

@@ -9,6 +9,7 @@ import {
   attempt,
   fieldsOf,
   openWorkspace,
+  PUBLIC_URL,
   reasonOf,
   type TestWorkspace,
   velocityRule,
@@ -141,7 +142,7 @@ describe("a backtest", () => {
         });
         const { token } = await authority.createFederationToken({
           agentId: other,
-          audience: "a",
+          audience: PUBLIC_URL,
           allowedActionTypes: ["*"],
           maxTrustLevel: 42,
           ttlSeconds: 86_400n,

@@ -164,6 +164,20 @@ describe("who may use the MCP gateway, and until when", () => {
     expect((await send(stateless("tools/list"), own)).text).to.contain('"pay"');
     const { status, text } = await send(stateless("tools/list"), await tokenFor("https://partner.example"));
     expect([status, text].join()).to.contain("403").and.to.contain("audience");
+    expect(gateway.output())
+      .to.contain('"msg":"wrong key"')
+      .and.to.contain("the federation token is for another audience");
+    // The gateway opens for its own URL alone, the hooks for the service.
+    const service = await tokenFor("agent-control-plane/workspaces/default");
+    expect((await send(stateless("tools/list"), service)).status).to.equal(403);
+    const hook = async (who: Readonly<Record<string, string>>): Promise<string> => {
+      const body = JSON.stringify({ hook_event_name: "PreToolUse", tool_name: "Bash", tool_input: {} });
+      const headers = { ...ACCEPT, ...who };
+      return (await fetch(`${gateway.http}/v1/hooks/claude-code`, { method: "POST", headers, body })).text();
+    };
+    const refused = "the federation token is for another audience";
+    expect(await hook(service)).not.to.contain(refused);
+    for (const who of [own, await tokenFor("https://partner.example")]) expect(await hook(who)).to.contain(refused);
   });
 
   it("refuses headers that name another tool, resource or parameter than the body.", async () => {

@@ -12,6 +12,7 @@ import { decideOn } from "../support/decide-on.ts";
 import {
   actionOf,
   openWorkspace,
+  PUBLIC_URL,
   reasonOf,
   type TestWorkspace,
   velocityRule,
@@ -141,7 +142,7 @@ describe("a repeated request", () => {
 
   it("gets the first decision that used up its token or grant.", async () => {
     const agentId = await workspace.agent();
-    const token = { agentId, audience: "x", allowedActionTypes: ["*"], ttlSeconds: 60n, maxUses: 1n };
+    const token = { agentId, audience: PUBLIC_URL, allowedActionTypes: ["*"], ttlSeconds: 60n, maxUses: 1n };
     const { token: key } = await workspace.authority.createFederationToken(token);
     const request = { agentId, actionType: "read", requestId: randomUUID() };
     expect((await workspace.enforcement.intercept(request, key)).decision).to.equal(Decision.ALLOW);
@@ -298,7 +299,7 @@ describe("an ended key", () => {
 
   it("that is used up still gets its last use answered, however often it called in between.", async () => {
     const agentId = await workspace.agent();
-    const token = { agentId, audience: "x", allowedActionTypes: ["*"], ttlSeconds: 600n, maxUses: 1n };
+    const token = { agentId, audience: PUBLIC_URL, allowedActionTypes: ["*"], ttlSeconds: 600n, maxUses: 1n };
     const { token: key } = await workspace.authority.createFederationToken(token);
     const request = { agentId, actionType: "read", requestId: randomUUID() };
     const first = await workspace.enforcement.intercept(request, key);

@@ -54,6 +54,7 @@ import { createMandateService } from "../../src/api/mandate-service.ts";
 import { createRevocationService } from "../../src/api/revocation-service.ts";
 import { createToolService } from "../../src/api/tool-service.ts";
 import { createVaultService } from "../../src/api/vault-service.ts";
+import { assertAudience, ServiceAudience } from "../../src/authority/audience.ts";
 import { createTokenVerifier } from "../../src/authority/federation-token.ts";
 import { SigningKeys, sealedFrom } from "../../src/authority/signing-key.ts";
 import { createIntercept } from "../../src/decision/intercept.ts";
@@ -172,6 +173,9 @@ export interface TestWorkspace extends Replica {
 
 /** The name of the service in checkpoints. */
 export const ORIGIN = "log.example.com";
+/** The address of the service, as if it were configured. */
+export const PUBLIC_URL = "https://acp.example.com";
+const AUDIENCE = new ServiceAudience({ publicUrl: PUBLIC_URL, origin: ORIGIN });
 /** Compiles the rules of requests once for all replicas of this process. */
 const VALIDATOR = createRequestValidator();
 const CHECK_QUESTION = createRequestChecks(DEFAULT_MAX_DEPTH, VALIDATOR)(AskRequestSchema);
@@ -233,7 +237,7 @@ function servicesOf(
   const checker = new LongChecker();
   const questions = new QuestionReader({ model, log: SILENT_LOG, check: CHECK_QUESTION });
   return [
-    createAdminService(parts),
+    createAdminService({ ...parts, audience: AUDIENCE }),
     createAgentService({ logs, database, heartbeatMs }),
     createAuthorityService(parts),
     createDepartmentService({ logs }),
@@ -265,6 +269,7 @@ async function createReplica(
   const pipeline = new Pipeline({
     services: servicesOf({ database, logs, keys, authenticator }, { guard, model }),
     authenticate: (key) => standIns.find(key) ?? authenticator.authenticate(key),
+    assertAudience: (audience, workspaceId) => assertAudience(audience, AUDIENCE.of(workspaceId)),
     log: pino({ level: "silent" }),
     metrics: new Registry(),
     validator: VALIDATOR,

@@ -96,6 +96,14 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: agentcontrol.v1.Decision unknown_tools = 11;
    */
   unknownTools: Decision;
+
+  /**
+   * Name of the service in the workspace, `<ACP_VAULT_ORIGIN>/workspaces/<workspace_id>`: a federation token with this audience, or
+   * with `ACP_PUBLIC_URL`, opens calls as a key.
+   *
+   * @generated from field: string audience = 12;
+   */
+  audience: string;
 };
 
 /**

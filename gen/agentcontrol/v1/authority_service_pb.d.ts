@@ -415,7 +415,8 @@ export declare type IntentContract = Message<"agentcontrol.v1.IntentContract"> &
 export declare const IntentContractSchema: GenMessage<IntentContract>;
 
 /**
- * FederationToken: a signed token (ES256 JWS) by which another organisation knows an agent; it acts as a key of that agent within its limits.
+ * FederationToken: a signed token (ES256 JWS) by which another party knows an agent. With this service as its audience it acts as a
+ * key of that agent, within its limits.
  *
  * @generated from message agentcontrol.v1.FederationToken
  */
@@ -435,7 +436,7 @@ export declare type FederationToken = Message<"agentcontrol.v1.FederationToken">
   agentId: string;
 
   /**
-   * Audience: the party that accepts it.
+   * Audience: the party that accepts it. Only a token for this service opens its calls.
    *
    * @generated from field: string audience = 3;
    */
@@ -1649,7 +1650,7 @@ export declare type CreateFederationTokenRequest = Message<"agentcontrol.v1.Crea
   agentId: string;
 
   /**
-   * Audience (`aud`): the party that accepts it, 1 to 500 characters.
+   * Audience (`aud`): the party that accepts it, 1 to 500 characters. This service is `ACP_PUBLIC_URL`, or the workspace's `audience`.
    *
    * @generated from field: string audience = 2;
    */
@@ -2074,7 +2075,8 @@ export declare type VerifyFederationTokenRequest = Message<"agentcontrol.v1.Veri
   token: string;
 
   /**
-   * The audience that it must name; absent skips the check.
+   * The audience that it must name; absent skips the check. An http or https address compares in its normal form, any other text as
+   * it is.
    *
    * @generated from field: optional string audience = 2;
    */
@@ -2101,7 +2103,7 @@ export declare const VerifyFederationTokenRequestSchema: GenMessage<VerifyFedera
  */
 export declare type VerifyFederationTokenResponse = Message<"agentcontrol.v1.VerifyFederationTokenResponse"> & {
   /**
-   * True if the token would open Intercept now, within the audience and action type asked for.
+   * True if the token is good now, for the audience and action type asked for.
    *
    * @generated from field: bool valid = 1;
    */

@@ -198,7 +198,8 @@ export enum ErrorReason {
   KEY_MISSING = 30,
 
   /**
-   * The key is unknown, expired or revoked; also ends a stream whose key ends while it is open.
+   * The key is unknown, expired or revoked, or a federation token is for another audience; also ends a stream whose key ends while
+   * it is open.
    * Example: "the key is unknown, expired or revoked".
    * UNAUTHENTICATED, 401.
    *
@@ -778,6 +779,15 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_MCP_DEFINITION_CHANGED = 130;
    */
   MCP_DEFINITION_CHANGED = 130,
+
+  /**
+   * An entry of the log is missing, or does not hash to what the log says of it: someone changed the database behind the service.
+   * Example: "entry 12 of the log of `default` does not hash to its leaf; verify the log with `agentctl vault verify`".
+   * DATA_LOSS, 500.
+   *
+   * @generated from enum value: ERROR_REASON_ENTRY_DAMAGED = 140;
+   */
+  ENTRY_DAMAGED = 140,
 }
 
 /**
