@@ -134,6 +134,7 @@ export class ChangeCommitter {
       const { workspaceId } = state;
       const changes: ControlChange[] = [];
       const end = await lockLogEnd(transaction, workspaceId);
+      if (end === undefined) throw loaded.loseHead();
       const reader = readerWithin(transaction);
       this.#isBehind = end !== state.seq;
       if (this.#isBehind) await loaded.catchUp(reader);

@@ -1,7 +1,7 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { foldChange } from "../state/fold.ts";
-import { loadNamed, loadState } from "../state/load.ts";
+import { loadNamed } from "../state/load.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type Database, storeFault } from "../store/database.ts";
@@ -10,6 +10,7 @@ import { announceStretch, catchUp } from "./catch-up.ts";
 import type { SealedChanges } from "./changes.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { LedgerEvent, LedgerListener } from "./events.ts";
+import { headMissing, openState } from "./head.ts";
 import type { PendingDecision } from "./queue.ts";
 import type { LogSurroundings } from "./surroundings.ts";
 
@@ -105,16 +106,22 @@ export class LoadedState {
     this.#isTorn = true;
   }
 
+  /** Notes that someone deleted the head of the log, which mending rebuilds. Returns STORE_UNAVAILABLE. */
+  loseHead(): ControlPlaneError {
+    this.tear();
+    return headMissing(this.#state.workspaceId);
+  }
+
   /** Reads the state anew if it may hold half a step, and announces what listeners have not heard of. */
   async mend(): Promise<void> {
     if (!this.#isTorn) return;
-    const { pool } = this.#sources.database;
+    const { database } = this.#sources;
     const { workspaceId } = this.#state;
-    const state = await loadState(pool, workspaceId);
+    const state = await openState(database, workspaceId);
     this.#state = state;
     this.#isTorn = false;
     const stretch = { workspaceId, from: this.#announcedSeq, before: state.seq };
-    await announceStretch(pool, stretch, (events) => this.announce(events));
+    await announceStretch(database.pool, stretch, (events) => this.announce(events));
   }
 
   /** True if the actions can be decided as of a time without reading anything. */

@@ -1,8 +1,8 @@
-import { loadState } from "../state/load.ts";
 import { type Database, storeFault } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { createDatabaseClock, type DatabaseClock, measureClock } from "./clock.ts";
 import type { WakeUp } from "./events.ts";
+import { openState } from "./head.ts";
 import { createWaitingPot } from "./queue.ts";
 import type { LogSurroundings } from "./surroundings.ts";
 import { WorkspaceLog } from "./writer.ts";
@@ -69,7 +69,7 @@ export class WorkspaceLogs {
 
   async #load(workspaceId: string): Promise<WorkspaceLog> {
     try {
-      const state = await loadState(this.#database.pool, workspaceId);
+      const state = await openState(this.#database, workspaceId);
       const workspaceLog = new WorkspaceLog(this.#database, state, this.clock, this.#surroundings);
       this.#loaded.set(workspaceId, workspaceLog);
       return workspaceLog;

@@ -441,7 +441,8 @@ export class WorkspaceLog {
     let fault: Error | undefined;
     try {
       await connection.query("begin");
-      await connection.query({ ...lockHead, values: [this.workspaceId] });
+      const { rowCount } = await connection.query({ ...lockHead, values: [this.workspaceId] });
+      if (rowCount === 0) throw this.#loaded.loseHead();
       await this.#loaded.catchUp(connection);
       const unanswered = await answerRepeats(connection, items, this.#loaded.current, () => this.nowMs);
       const firsts = [...Map.groupBy(unanswered, ({ action }) => action.decisionId).values()].map(

@@ -56,6 +56,7 @@ export interface Database {
   readonly pool: Pool;
   /** Rights of the login that serving does not need and that would let it change the log; empty when both logins are set up. */
   readonly excessRights: readonly string[];
+  readonly log: StoreLog;
   /** Waits for queries in flight. MAY be called again. */
   close(): Promise<void>;
 }
@@ -247,7 +248,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     closed ??= closeAll(orm, pool);
     return closed;
   };
-  return { orm, pool, excessRights, close };
+  return { orm, pool, excessRights, log, close };
 }
 
 const UNIQUE_VIOLATION = "23505";

@@ -1,5 +1,5 @@
 import type { ClientBase } from "pg";
-import { INSERT_ONLY_TRIGGER, MIGRATION_TABLE } from "./migrate.ts";
+import { INSERT_ONLY_TRIGGER, KEPT_TABLES, MIGRATION_TABLE } from "./migrate.ts";
 
 /** Attributes of a role that lead to every other right, as columns of `pg_roles`. */
 const ATTRIBUTES = {
@@ -60,7 +60,8 @@ const excessRightsQuery = (versionNumber: number, neverTaken: readonly string[])
       from tables, reachable r, unnest(${listOf([...TABLE_RIGHTS, ...neverTaken])}) as kind
       -- The owner of a table may do anything with it: the ownership says it all.
       where relowner <> r.oid and has_table_privilege(r.oid, tables.oid, kind) and (kind = any(${listOf(neverTaken)})
-        or is_record or (is_insert_only and kind in ('update', 'delete')))
+        or is_record or (is_insert_only and kind in ('update', 'delete'))
+        or (relname = any(${listOf(KEPT_TABLES)}) and kind = 'delete'))
     union select 'UPDATE on columns of table ' || relname from tables, reachable r
       where (is_record or is_insert_only) and not has_table_privilege(r.oid, tables.oid, 'update')
         and has_any_column_privilege(r.oid, tables.oid, 'update')

@@ -21,6 +21,8 @@ const MIGRATION_WAIT_MS = 300_000;
 const MIGRATION_LOCK = 7_080_002;
 /** Table of the names of applied migrations. */
 export const MIGRATION_TABLE = "schema_migration";
+/** Tables whose rows the login that serves may not delete: a log's head, and its workspace. */
+export const KEPT_TABLES = ["ledger_head", "workspace"];
 /** Trigger on every insert-only table. */
 export const INSERT_ONLY_TRIGGER = "insert_only";
 
@@ -67,6 +69,7 @@ begin
       when c.relkind = 'S' then 'usage, select'
       when c.relname = '${MIGRATION_TABLE}' then 'select'
       when exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = '${INSERT_ONLY_TRIGGER}') then 'select, insert'
+      when c.relname in ('${KEPT_TABLES.join("', '")}') then 'select, insert, update'
       else 'select, insert, update, delete' end as rights
     from pg_class c
     where c.relnamespace = current_schema()::regnamespace and c.relowner = current_user::regrole

@@ -62,7 +62,7 @@ export class ReadOnlyDatabase implements Reader {
   }
 }
 
-/** Locks the end of a workspace's log until the transaction ends. Returns the log's size; undefined for an unknown workspace. */
+/** Locks the end of a workspace's log until the transaction ends. Returns the log's size; undefined without a head. */
 export async function lockLogEnd(transaction: Transaction, workspaceId: string): Promise<number | undefined> {
   const { rows } = await readerWithin(transaction).query<{ seq: number }>({ ...lockHead, values: [workspaceId] });
   return rows[0]?.seq;

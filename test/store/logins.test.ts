@@ -266,6 +266,24 @@ describe("the login that serves", () => {
     }
   });
 
+  it("deletes neither a log's head nor a workspace, and may change both; the check at start knows the right.", async () => {
+    for (const table of ["ledger_head", "workspace"]) {
+      const row = table === "workspace" ? "name = name" : "seq = seq";
+      for (const statement of [`delete from ${table}`, `delete from ${table} where false`, `truncate ${table}`])
+        expect((await answerTo(test.url, [statement])).code, statement).to.equal("42501");
+      expect((await answerTo(test.url, [`update ${table} set ${row}`])).code).to.equal(undefined);
+      const rights = await withClient(test.ownerUrl, async (client) => {
+        await client.query("begin");
+        await client.query(`grant delete on ${table} to ${loginOf(test.url)}`);
+        await client.query(`set local session authorization ${loginOf(test.url)}`);
+        return readExcessRights(client);
+      });
+      expect(rights).to.deep.equal([`DELETE on table ${table}`]);
+    }
+    for (const statement of ["delete from ledger_head", "delete from workspace"])
+      expect((await answerTo(test.ownerUrl, ["begin", statement])).code).to.equal(undefined);
+  });
+
   it("grants itself nothing: a GRANT without the right to it is a warning and changes nothing.", async () => {
     const login = loginOf(test.url);
     const answer = await answerTo(test.url, [`grant update, trigger on ledger_entry to ${login}`]);

@@ -27,3 +27,30 @@ export const findDecision = {
   name: "find-decision",
   text: "select seq::float8 as seq from ledger_entry where workspace_id = $1 and entry_id = $2 and kind <> 1",
 };
+
+/**
+ * Reads the last entry of a log that has no head. Parameter: workspace. No row: no such workspace, or its log has a head; a row
+ * of nulls: no entry either.
+ */
+export const readEndWithoutHead = {
+  name: "read-end-without-head",
+  text: `select e.seq::float8 as seq, e.at_ms::float8 as "atMs", e.leaf_hash as "leafHash", e.body
+    from workspace w left join lateral (
+      select seq, at_ms, leaf_hash, body from ledger_entry where workspace_id = w.workspace_id
+      order by ledger_entry.seq desc limit 1
+    ) e on true
+    where w.workspace_id = $1 and not exists (select from ledger_head h where h.workspace_id = w.workspace_id)`,
+};
+
+/** Reads leaf hashes between two indexes, oldest first. Parameters: workspace, first index, index to stop before. */
+export const readLeafHashes = {
+  name: "read-leaf-hashes",
+  text: `select seq::float8 as seq, leaf_hash as "leafHash" from ledger_entry
+    where workspace_id = $1 and seq >= $2 and seq < $3 order by ledger_entry.seq`,
+};
+
+/** Stores the head of a log, unless there is one. Parameters: workspace, size, frontier, time of the last entry. */
+export const insertHead = {
+  name: "insert-head",
+  text: `insert into ledger_head (workspace_id, seq, frontier, last_at_ms) values ($1, $2, $3, $4) on conflict do nothing`,
+};
