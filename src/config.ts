@@ -453,7 +453,7 @@ const VARIABLES = {
     "ACP_DATA_DIR",
     (text) => text,
     DEFAULT_DATA_DIR,
-    "directory of the embedded PostgreSQL and of generated keys",
+    "directory of the embedded PostgreSQL and of generated keys, closed to other accounts",
   ),
   adminKey: optional("ACP_ADMIN_KEY", adminKey, "administrator's API key; unset: generated and printed on first start"),
   signingKey: optional(

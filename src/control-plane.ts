@@ -81,6 +81,7 @@ import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { createRequestChecks, createRequestValidator } from "./server/validation.ts";
 import { WrongKeys } from "./server/wrong-keys.ts";
+import { openDataDirectory } from "./store/data-directory.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
 import { createTargets, type Targets } from "./webhook/target.ts";
@@ -406,6 +407,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { config, databaseUrl: url, databaseOwnerUrl: ownerUrl, log, metricsPage = (own) => own } = options;
   const { largeRequests = new LargeRequests() } = options;
   const { poolSize } = config;
+  await openDataDirectory(config.dataDir, log);
   // Comes first, so that an invalid key leaves nothing open that would keep the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const keyPath = join(config.dataDir, ENCRYPTION_KEY_FILE);

@@ -18,8 +18,10 @@ import { createRequire } from "node:module";
 import { basename, dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { makeDirectory, openDataDirectory } from "./data-directory.ts";
+import type { StoreLog } from "./migrate.ts";
 
-/** Directory of root for files that another account must reach when the data directory is closed to it. */
+/** Directory of root for programs that another account runs, where those that are installed are closed to it. */
 const DEFAULT_ROOT_HOME = "/var/lib/agent-control-plane";
 /** The role that owns the embedded database. */
 export const OWNER = "acp_owner";
@@ -36,14 +38,21 @@ interface Account {
 export interface PostgresFiles {
   /** Holds `data`, `password`, `port` and `postgres.log`. */
   readonly directory: string;
-  /** PostgreSQL's own directory, without symbolic links. */
+  /** PostgreSQL's own directory, without symbolic links, in which its programs run. */
   readonly data: string;
+  /** Name of that directory for these programs. */
+  readonly dataArgument: string;
   readonly password: string;
   readonly account: Account | undefined;
   /** Path of the program `postgres`. */
   readonly program: string;
 }
 
+/**
+ * Name by which PostgreSQL's programs enter their directory as another account than root: it leads to the working directory even
+ * though the data directory above is closed to that account.
+ */
+const ENTERED = "/proc/self/cwd";
 const ACCOUNTS = ["postgres", "nobody"];
 const INITDB_FLAGS = [
   `--username=${OWNER}`,
@@ -95,9 +104,9 @@ async function canReach(account: Account, path: string): Promise<boolean> {
   return true;
 }
 
-async function runAs(account: Account | undefined, program: string, args: readonly string[]): Promise<void> {
-  // The working directory of this process may be closed to the account.
-  await promisify(execFile)(program, [...args], { cwd: "/", env: PROGRAM_ENVIRONMENT, ...account });
+// Not in the working directory of this process, which may be closed to the account.
+async function runAs(account: Account | undefined, program: string, args: readonly string[], cwd = "/"): Promise<void> {
+  await promisify(execFile)(program, [...args], { cwd, env: PROGRAM_ENVIRONMENT, ...account });
 }
 
 async function findPackage(): Promise<{ readonly native: string; readonly version: string }> {
@@ -156,21 +165,15 @@ async function openPrograms(account: Account | undefined, home: string): Promise
   );
   if (isUsable) return join(native, "bin");
   const copy = join(home, `postgresql-${PLATFORM}-${version}`);
-  if (!(await exists(copy))) await install(native, copy);
+  if (!(await exists(copy))) {
+    await makeDirectory(home, account && 0o755);
+    await install(native, copy);
+  }
   await assertRuns(copy, account).catch((cause) => {
     const message = `the embedded postgresql does not run on this system from \`${copy}\`: set DATABASE_URL`;
     throw unavailable(message, { directory: copy }, cause);
   });
   return join(copy, "bin");
-}
-
-/** Creates a directory and its parents. `mode` is set on each that is created, whatever the umask. */
-async function makeDirectory(path: string, mode?: number): Promise<void> {
-  if (await exists(path)) return;
-  // Node's own recursion never ends where a file system answers ENOENT to every mkdir, as /proc does.
-  await makeDirectory(dirname(path), mode);
-  await unless(["EEXIST"], mkdir(path));
-  if (mode !== undefined) await chmod(path, mode);
 }
 
 async function initialise(directory: string, account: Account | undefined, programs: string): Promise<void> {
@@ -180,27 +183,23 @@ async function initialise(directory: string, account: Account | undefined, progr
   await mkdir(data, { mode: 0o700 });
   await writeFile(password, randomBytes(24).toString("base64url"), { mode: 0o600 });
   if (account) for (const path of [data, password]) await chown(path, account.uid, account.gid);
-  await runAs(account, join(programs, "initdb"), [`--pgdata=${data}`, `--pwfile=${password}`, ...INITDB_FLAGS]);
+  const args = [`--pgdata=${argumentFor(account, data)}`, "--pwfile=../password", ...INITDB_FLAGS];
+  await runAs(account, join(programs, "initdb"), args, data);
 }
 
-/** Creates a database in `published`, or in `rootHome` with a file `location` in `published` that names the directory. */
+const argumentFor = (account: Account | undefined, data: string): string => (account === undefined ? data : ENTERED);
+
+/** Creates a database in `published`. */
 async function create(dataDir: string, published: string, rootHome: string): Promise<void> {
   const account = await chooseAccount();
   const staging = join(dataDir, `.postgres-${randomUUID()}`);
-  const isInside = !account || (await canReach(account, dataDir));
-  const directory = isInside ? staging : join(rootHome, randomUUID());
   try {
-    if (!isInside) await makeDirectory(rootHome, 0o755);
-    await initialise(directory, account, await openPrograms(account, account ? rootHome : dataDir));
-    if (!isInside) {
-      await mkdir(staging, { mode: 0o700 });
-      await writeFile(join(staging, "location"), `${directory}\n`);
-    }
+    await initialise(staging, account, await openPrograms(account, account ? rootHome : dataDir));
     // INVARIANT: one rename publishes the whole database, so of several creators exactly one succeeds.
     await rename(staging, published);
   } catch (error) {
-    await Promise.all([staging, directory].map((path) => rm(path, { recursive: true, force: true })));
-    if (!["ENOTEMPTY", "EEXIST"].includes(codeOf(error))) throw cannotMake(directory, error);
+    await rm(staging, { recursive: true, force: true });
+    if (!["ENOTEMPTY", "EEXIST"].includes(codeOf(error))) throw cannotMake(published, error);
   }
 }
 
@@ -211,7 +210,10 @@ function cannotMake(directory: string, cause: unknown): ControlPlaneError {
   return unavailable(message, { directory }, cause);
 }
 
-/** Finds the directory of the published database; undefined if none was ever published. */
+/**
+ * Finds the directory of the published database; undefined if none was ever published. Earlier versions put some elsewhere, which
+ * the file `location` names.
+ */
 async function findDirectory(published: string): Promise<string | undefined> {
   if (!(await exists(published))) return undefined;
   const location = await readFile(join(published, "location"), "utf8").catch(() => published);
@@ -223,11 +225,18 @@ async function findDirectory(published: string): Promise<string | undefined> {
 }
 
 /**
- * Opens the database of `dataDir`, creating it on first use. It lives in `dataDir/postgres`, or in `rootHome` if this process
- * is root and that directory is closed to PostgreSQL's account. Promises: an existing database is never replaced.
+ * Opens the database of `dataDir`, creating both on first use. It lives in `dataDir/postgres`. Promises: an existing database is
+ * never replaced.
  */
-export async function openPostgresFiles(dataDir: string, rootHome: string = DEFAULT_ROOT_HOME): Promise<PostgresFiles> {
-  await makeDirectory(resolve(dataDir)).catch((error: unknown) => {
+export async function openPostgresFiles(
+  dataDir: string,
+  log: StoreLog,
+  rootHome: string = DEFAULT_ROOT_HOME,
+): Promise<PostgresFiles> {
+  if (isRoot() && !(await exists(ENTERED))) {
+    throw unavailable("postgresql does not run as root here: run as another user, or set DATABASE_URL");
+  }
+  await openDataDirectory(resolve(dataDir), log).catch((error: unknown) => {
     throw cannotMake(dataDir, error);
   });
   const home = await realpath(dataDir);
@@ -242,5 +251,6 @@ export async function openPostgresFiles(dataDir: string, rootHome: string = DEFA
     const message = `cannot read the database password in \`${directory}\`: run as the user who made the database`;
     throw unavailable(message, { directory }, cause);
   });
-  return { directory, data, account, password: password.trim(), program: join(programs, "postgres") };
+  const dataArgument = argumentFor(account, data);
+  return { directory, data, dataArgument, account, password: password.trim(), program: join(programs, "postgres") };
 }

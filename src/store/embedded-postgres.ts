@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { open, readFile, readlink, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -63,7 +63,7 @@ export interface EmbeddedPostgresOptions {
   readonly settings?: Readonly<Record<string, string>>;
   /** Connections that the server accepts. Default `DEFAULT_MAX_CONNECTIONS`. */
   readonly maxConnections?: number;
-  /** Directory of root for files that PostgreSQL's account cannot reach in `dataDir`. Default `/var/lib/agent-control-plane`. */
+  /** Directory of root for programs that PostgreSQL's account cannot reach otherwise. Default `/var/lib/agent-control-plane`. */
   readonly rootHome?: string;
 }
 
@@ -83,7 +83,7 @@ export interface EmbeddedPostgres {
  * process. Throws STORE_UNAVAILABLE, naming the directory and the reason, also when another process uses the directory.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const files = await openPostgresFiles(options.dataDir, options.rootHome);
+  const files = await openPostgresFiles(options.dataDir, options.log, options.rootHome);
   const server = new EmbeddedServer(files, options);
   const port = await server.start();
   const urlOf = (user: string, password: string): string =>
@@ -183,9 +183,9 @@ async function launch(files: PostgresFiles, options: EmbeddedPostgresOptions): P
   const all = { ...SETTINGS, ...settings, port, max_connections: maxConnections };
   const flags = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   const file = await open(log, size > LOG_LIMIT ? "w" : "a", 0o600);
-  const child = spawn("/bin/sh", ["-c", SUPERVISED, "sh", files.program, "-D", files.data, ...flags], {
+  const child = spawn("/bin/sh", ["-c", SUPERVISED, "sh", files.program, "-D", files.dataArgument, ...flags], {
     ...files.account,
-    cwd: "/",
+    cwd: files.data,
     env: PROGRAM_ENVIRONMENT,
     detached: true,
     stdio: ["pipe", file.fd, file.fd],
@@ -273,9 +273,11 @@ async function isShuttingDown(data: string): Promise<boolean> {
  */
 async function removeStalePidFile(data: string): Promise<void> {
   const text = await readText(pidFile(data));
-  const args = (await readText(`/proc/${pidFrom(text)}/cmdline`)).split("\0");
+  const process = `/proc/${pidFrom(text)}`;
+  const args = (await readText(`${process}/cmdline`)).split("\0");
   // Absent also where there is no /proc, or the process is gone.
   if (args.length < 2 || args.includes(data)) return;
+  if ((await readlink(`${process}/cwd`).catch(() => "")) === data) return;
   const aside = `${pidFile(data)}.${randomUUID()}`;
   await rename(pidFile(data), aside).catch(() => undefined);
   // Another process may have started a server between look and move: its file goes back.

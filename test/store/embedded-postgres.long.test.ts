@@ -1,6 +1,18 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  chown,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,6 +46,10 @@ async function pidOf(directory: string): Promise<number | undefined> {
 async function gone(pid: number): Promise<void> {
   const line = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
   if (line !== "") return gone(pid);
+}
+
+async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
 /** The same repository with its own copy of the binaries, in a directory that only its owner may enter. */
@@ -253,31 +269,66 @@ describe("startEmbeddedPostgres", () => {
       await server.stop();
     });
 
+    it("keeps the data in a directory that is closed to that account, also one that was open before.", async () => {
+      const modeOf = async (path: string): Promise<number> => (await stat(path)).mode & 0o777;
+      const first = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+      expect(await modeOf(dataDir)).to.equal(0o700);
+      await write(first.ownerUrl, "kept");
+      await first.stop();
+      for (const mode of [0o755, 0o711, 0o700]) {
+        await chmod(dataDir, mode);
+        const next = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+        expect(await read(next.ownerUrl)).to.deep.equal(["kept"]);
+        expect(await modeOf(dataDir)).to.equal(0o700);
+        expect(await modeOf(join(directory, "password"))).to.equal(0o600);
+        // A server that dies is started again there, and a second service sees that the directory is in use.
+        process.kill((await pidOf(directory)) ?? 0, "SIGKILL");
+        await waitUntil(async () => (await read(next.ownerUrl).catch(() => [])).length === 1);
+        const other = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG }).catch((error: unknown) => error);
+        expect((other as Error).message).to.contain("is in use by process");
+        await next.stop();
+      }
+      expect(await readdir(dataDir)).to.deep.equal(["postgres"]);
+    });
+
+    it("finds a database that an earlier version put elsewhere.", async () => {
+      const first = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+      await write(first.ownerUrl, "kept");
+      await first.stop();
+      const elsewhere = join(home, "lib", "a-database");
+      await mkdir(join(home, "lib"));
+      await rename(directory, elsewhere);
+      await mkdir(directory);
+      await writeFile(join(directory, "location"), `${elsewhere}\n`);
+      const second = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG });
+      expect(await read(second.ownerUrl)).to.deep.equal(["kept"]);
+      expect(await pidOf(elsewhere)).to.be.above(0);
+      await second.stop();
+    });
+
     it("runs from a clone that no other account can enter, and finds its data again.", async () => {
       const clone = await closedClone(join(home, "closed"));
       const options = { dataDir: join(clone, ".data"), rootHome: join(home, "lib") };
       const sources = join(clone, "src");
       const first = await startEmbeddedChild(options, { sources });
       await write(first.ownerUrl, "kept");
-      const location = (await readFile(join(clone, ".data", "postgres", "location"), "utf8")).trim();
-      expect(location.startsWith(join(home, "lib"))).to.equal(true);
-      expect((await readdir(join(home, "lib"))).some((name) => name.startsWith("postgresql-"))).to.equal(true);
+      const programs = await readdir(join(home, "lib"));
+      expect(programs).to.have.length(1);
+      expect(programs[0]).to.match(/^postgresql-/);
       await first.stop();
-      expect((await readdir(join(home, "lib"))).length).to.equal(2);
-      expect(await pidOf(location)).to.equal(undefined);
+      expect(await pidOf(join(clone, ".data", "postgres"))).to.equal(undefined);
       const second = await startEmbeddedChild(options, { sources });
       expect(await read(second.ownerUrl)).to.deep.equal(["kept"]);
       await second.stop();
     });
   });
 
-  it("says so when root's place cannot be made, and leaves nothing half-made behind.", async function () {
+  it("says so when root's place for programs cannot be made, and leaves nothing half-made behind.", async function () {
     if (!isRoot) this.skip();
-    await mkdir(dataDir, { mode: 0o700 });
-    const options = { dataDir, rootHome: "/proc/none", log: SILENT_LOG };
-    const error = await startEmbeddedPostgres(options).catch((each) => each);
-    expect(error).to.be.instanceOf(ControlPlaneError);
-    expect(error.message).to.include("set ACP_DATA_DIR or DATABASE_URL");
+    const clone = await closedClone(join(home, "closed"));
+    const options = { dataDir, rootHome: "/proc/none" };
+    const failure = await startEmbeddedChild(options, { sources: join(clone, "src") }).catch((each: Error) => each);
+    expect(failure).to.be.instanceOf(Error);
     expect(await readdir(dataDir)).to.deep.equal([]);
   });
 

@@ -1,6 +1,6 @@
 /* The whole service in the process of the test, on a database of its own: for tests that share a part with it. */
 import { randomBytes } from "node:crypto";
-import { chmod, mkdtemp } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -34,7 +34,6 @@ export interface ServedHereOptions extends Pick<ControlPlaneOptions, "largeReque
 export async function serveHere({ env = {}, ...parts }: ServedHereOptions = {}): Promise<ServedHere> {
   const database = await createTestDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), "acp-here-"));
-  await chmod(dataDir, 0o755);
   const adminKey = randomBytes(24).toString("hex");
   const ports = { ACP_HTTP_PORT: "0", ACP_GRPC_PORT: "0" };
   const config = loadConfig({ ...ports, ACP_DATA_DIR: dataDir, ACP_ADMIN_KEY: adminKey, ...env });

@@ -126,8 +126,6 @@ async function stopped(child: Child, ended: Promise<number | null>): Promise<num
  */
 export async function startServer({ databaseUrl, env = {}, account }: ServerOptions = {}): Promise<TestServer> {
   const dataDir = await mkdtemp(join(tmpdir(), "acp-server-"));
-  // Open to the account that PostgreSQL runs under when this is root, so that nothing is left elsewhere.
-  await chmod(dataDir, 0o755);
   const homes = await mkdtemp(join(tmpdir(), "acp-homes-"));
   await chmod(homes, 0o711);
   if (account !== undefined) for (const path of [dataDir, homes]) await chown(path, account.uid, account.gid);
