@@ -53,6 +53,7 @@ const PAST_AGENTS: Readonly<Record<PastAgentWord, PastAgent>> = {
   self: PastAgent.SELF,
   colleague: PastAgent.COLLEAGUE,
   other: PastAgent.OTHER,
+  delegate: PastAgent.DELEGATE,
 };
 
 /** Maximum number of reasons of one test that are shown. */

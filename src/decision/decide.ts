@@ -81,18 +81,18 @@ function verdictOf(attempt: Attempt): Verdict {
   const identified = identify(attempt);
   if (identified.kind === "refused") return refuse(identified);
   const { identity } = identified;
+  const principalId = identity.principal?.agentId;
   // The permissions of the agent, or of its principal.
   const permitted = checkPermissions(state, agent, identity, action, nowMs);
   if (permitted.reason !== undefined)
-    return refuse({ path: "permissions", reason: permitted.reason }, permitted.result);
+    return { ...refuse({ path: "permissions", reason: permitted.reason }, permitted.result), principalId };
   // The intent contract.
   const contracted = checkContract(state, action, toolName, nowMs);
-  if (contracted.kind === "refused") return refuse(contracted, "admitted");
+  if (contracted.kind === "refused") return { ...refuse(contracted, "admitted"), principalId };
   const contract = contracted.kind === "inside" ? contracted.contract : undefined;
   // Tool policies, mandates and the workspace's default; then an approval that lifts an escalation.
   const verdict = applyPolicies(attempt, identity);
   const authority = idsOf([...identity.chain, permitted.window, contract, identity.token]);
-  const principalId = action.onBehalfOf === undefined ? identity.principal?.agentId : undefined;
   return { ...verdict, authority, principalId };
 }
 
@@ -154,7 +154,7 @@ function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): Evaluati
     trustTenths: cappedTrust(state, action, agent) ?? agent.trustTenths,
     nowMs,
     checks: new Checks(action.longAnswers),
-    counterValue: (spec) => state.windows.read(spec, agent.agentId, nowMs),
+    counterValue: (spec, { agentId }) => state.windows.read(spec, agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
     principals: grantors.length === 0 ? undefined : grantors,

@@ -49,8 +49,9 @@ function fold(
   place: { readonly seq: number; readonly atMs: number },
   journal: StateJournal,
 ): void {
-  const { decision } = outcome;
-  foldDecision(state, { ...place, agentId, actionType, decisionId, decision, refs: refsOf(outcome) }, journal);
+  const { principalId, decision } = outcome;
+  const folded = { ...place, agentId, principalId, actionType, decisionId, decision, refs: refsOf(outcome) };
+  foldDecision(state, folded, journal);
 }
 
 function undo(journal: StateJournal): void {

@@ -1,10 +1,10 @@
 import { invalidField } from "../errors.ts";
+import { coversAgent } from "../policy/coverage.ts";
 import type { CompiledMandate, CompiledRule, OrderedSpec, Principal, ScopeWord } from "../policy/types.ts";
 import { getAgent } from "../registry/agents.ts";
 import { jsonBytes, MAX_PAGE_BYTES, type Page, type PageRequest } from "../registry/page.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { ReadOnlyLogs } from "./dry-runs.ts";
-import { coversAgent } from "./trace.ts";
 
 /** Maximum number of agents that are listed of one rule, those with the highest counts. */
 const MAX_AGENTS = 20;

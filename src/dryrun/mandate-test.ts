@@ -1,8 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Decision } from "../policy/types.ts";
 
-/** The agent that did a past action: the acting one, one of exactly its departments, or one in no department. */
-export type PastAgent = "self" | "colleague" | "other";
+/**
+ * The agent that did a past action: the acting one, one of exactly its departments, one in no department, or one in no department
+ * that acted on behalf of the acting one.
+ */
+export type PastAgent = "self" | "colleague" | "other" | "delegate";
 
 /** An action before the tested one. */
 export interface PastAction {

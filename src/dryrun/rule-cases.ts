@@ -231,7 +231,7 @@ const pastVariants = (windowMs: number): readonly (readonly [string, Partial<Pas
   ["at the far edge of the window, outside", { beforeMs: windowMs }],
   ["at the far edge of the window, inside", { beforeMs: windowMs - 1 }],
   ["just now", { beforeMs: 0 }],
-  ...(["colleague", "other"] satisfies PastAgent[]).map((by) => [`by ${BY_TEXTS[by]}`, { by }] as const),
+  ...(["colleague", "other", "delegate"] satisfies PastAgent[]).map((by) => [`by ${BY_TEXTS[by]}`, { by }] as const),
   ...DECISIONS.map((decision) => [`decided \`${decision}\``, { decision }] as const),
 ];
 
@@ -239,6 +239,7 @@ const BY_TEXTS = {
   self: "the agent",
   colleague: "an agent of its departments",
   other: "an agent of no department",
+  delegate: "another agent on behalf of the agent",
 } as const;
 
 /** Lists the agent in other departments, where a rule counts departments. */

@@ -13,7 +13,7 @@ import type {
 } from "../policy/types.ts";
 import type { HistoryEntry } from "../state/counters/log-history.ts";
 import { OrderedSequences } from "../state/counters/ordered.ts";
-import { type Membership, VelocityWindows } from "../state/counters/windows.ts";
+import { type Membership, type Party, VelocityWindows } from "../state/counters/windows.ts";
 import type { MandateTest, PastAgent, TestedAction, TestResult } from "./mandate-test.ts";
 
 /** Answers long checks, such as a large schema, outside of the event loop. */
@@ -30,6 +30,7 @@ export interface TestRun {
 const WORKSPACE = "wsp_test";
 const COLLEAGUE = "agt_colleague";
 const OTHER = "agt_other";
+const DELEGATE = "agt_delegate";
 
 /** Results of running tests; `notRun` counts the tests that did not run in time. */
 export interface TestRuns {
@@ -106,7 +107,7 @@ function contextOf(tested: TestedAction, mandate: CompiledMandate, tools: ToolLo
     trustTenths: Math.round(trust * 10),
     nowMs: atMs,
     checks: new Checks(),
-    counterValue: (spec) => history.windows().read(spec, agent.agentId, atMs),
+    counterValue: (spec, { agentId }) => history.windows().read(spec, agentId, atMs),
     sequenceStartedAtMs: (spec) => history.sequences().read(spec, agent.agentId, atMs),
   };
 }
@@ -158,20 +159,25 @@ class TestHistory {
 }
 
 function entriesOf({ history, agent, atMs }: TestedAction): readonly HistoryEntry[] {
-  const ids: Readonly<Record<PastAgent, string>> = { self: agent.agentId, colleague: COLLEAGUE, other: OTHER };
+  const parties: Readonly<Record<PastAgent, Party>> = {
+    self: { agentId: agent.agentId },
+    colleague: { agentId: COLLEAGUE },
+    other: { agentId: OTHER },
+    delegate: { agentId: DELEGATE, principalId: agent.agentId },
+  };
   return history.flatMap(({ by, actionType, decision, beforeMs, count }) => {
-    const entry = { at: atMs - beforeMs, agentId: ids[by], actionType: normaliseName(actionType), decision };
+    const entry = { at: atMs - beforeMs, ...parties[by], actionType: normaliseName(actionType), decision };
     return Array.from({ length: count }, () => entry);
   });
 }
 
-/** Builds the membership of the acting agent, of one in exactly its departments, and of one in no department. */
+/** Builds the membership of the acting agent, of one in exactly its departments, and of two in no department. */
 function membershipOf({ agent }: TestedAction): Membership {
-  const departmentsOf = (agentId: string): readonly string[] =>
-    agentId === OTHER ? [] : agent.departmentIds.toSorted();
   const members = [agent.agentId, COLLEAGUE];
+  const departmentsOf = (agentId: string): readonly string[] =>
+    members.includes(agentId) ? agent.departmentIds.toSorted() : [];
   return {
-    agentCount: () => members.length + 1,
+    agentCount: () => members.length + 2,
     departmentsOf,
     membersOfAny: (ids) => new Set(members.filter((each) => departmentsOf(each).some((id) => ids.includes(id)))),
   };

@@ -4,6 +4,8 @@ import { type Condition, RuleType } from "../../gen/agentcontrol/v1/mandate_serv
 import type { Work } from "../async/work.ts";
 import { contextOf } from "../decision/decide.ts";
 import { Checks } from "../policy/checks.ts";
+import { countedAgents, coversAgent, ruleCoversAgent } from "../policy/coverage.ts";
+import { readCounters } from "../policy/evaluate.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { compilePatterns, toolKey } from "../policy/names.ts";
 import { argumentSteps } from "../policy/schema/argument-path.ts";
@@ -11,7 +13,6 @@ import type {
   CompiledMandate,
   CompiledRule,
   ConditionResult,
-  CounterReading,
   EvaluationContext,
   Finding,
   Principal,
@@ -64,7 +65,7 @@ export function* trace(state: WorkspaceState, action: Action, nowMs: number): Wo
     let leftOut = 0;
     for (const mandate of mandatesFor(state, context)) {
       for (const rule of mandate.rules) {
-        if (coversAction(rule, context)) covering.push(traceRule(mandate, rule, context));
+        if (coversAction(mandate, rule, context)) covering.push(traceRule(mandate, rule, context));
         else if (others.length < MAX_RULES) others.push({ mandate, rule, covers: false, fires: false, conditions: [] });
         else leftOut += 1;
       }
@@ -89,18 +90,11 @@ export function mandatesFor(
     .sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** Tests whether the scope of a mandate covers an agent. */
-export function coversAgent({ scope, agentId, departmentId }: CompiledMandate, agent: Principal): boolean {
-  if (scope === "workspace") return true;
-  if (scope === "agent") return agent.agentId === agentId;
-  return departmentId !== undefined && agent.departmentIds.includes(departmentId);
-}
-
-/** Tests whether a rule covers an action. */
-export function coversAction(rule: CompiledRule, context: EvaluationContext): boolean {
-  const departmentId = rule.velocity?.counter.departmentId ?? rule.ordered?.departmentId;
-  if (departmentId !== undefined && !context.departmentIds.includes(departmentId)) return false;
-  return coversCall(rule, context.tool?.name ?? context.toolName, context.actionType);
+/** Tests whether a rule of a mandate covers an action. */
+export function coversAction(mandate: CompiledMandate, rule: CompiledRule, context: EvaluationContext): boolean {
+  const coversAgents =
+    rule.velocity === undefined ? ruleCoversAgent(rule, context) : countedAgents(mandate, rule, context).length > 0;
+  return coversAgents && coversCall(rule, context.tool?.name ?? context.toolName, context.actionType);
 }
 
 /** Tests whether a rule covers calls of a tool with a normalised action type, whoever makes them. */
@@ -114,9 +108,23 @@ export function coversCall(
 }
 
 function traceRule(mandate: CompiledMandate, rule: CompiledRule, context: EvaluationContext): TracedRule {
-  const reading = rule.velocity && context.counterValue(rule.velocity.counter);
-  const finding = rule.check(context, reading);
-  const conditions = rule.stale ? [] : conditionsOf(rule, context, finding, reading);
+  const { velocity } = rule;
+  if (velocity !== undefined) {
+    const conditions = readCounters(mandate, rule, velocity, context).map(
+      (reading): TracedCondition => ({
+        condition: rule.path,
+        path: reading.principalId === undefined ? "count" : "principal_count",
+        operator: "above",
+        expected: velocity.maxCount,
+        seen: "present",
+        value: reading.count,
+        holds: rule.check(context, reading) !== undefined,
+      }),
+    );
+    return { mandate, rule, covers: true, fires: conditions.some(({ holds }) => holds), conditions };
+  }
+  const finding = rule.check(context);
+  const conditions = rule.stale ? [] : conditionsOf(rule, context, finding);
   return { mandate, rule, covers: true, fires: finding !== undefined, conditions };
 }
 
@@ -124,7 +132,6 @@ function conditionsOf(
   rule: CompiledRule,
   context: EvaluationContext,
   finding: Finding | undefined,
-  reading: CounterReading | undefined,
 ): readonly TracedCondition[] {
   const conditions = rule.source.conditions?.rules ?? [];
   if (rule.judge !== undefined) {
@@ -133,7 +140,7 @@ function conditionsOf(
       .judge(context)
       .map((result, index) => traceCondition(rule, index, conditions[index], result, sources(result, index)));
   }
-  const whole = wholeRule(rule, context, reading);
+  const whole = wholeRule(rule, context);
   if (whole === undefined) return [];
   return [{ condition: rule.path, seen: "present", ...whole, holds: finding !== undefined }];
 }
@@ -198,9 +205,8 @@ function valueAt(field: string, objects: readonly EvaluationContext["arguments"]
 
 /** Describes what a rule without a list of conditions compares. */
 function wholeRule(
-  { source, type, ordered, velocity, actionTypes }: CompiledRule,
+  { source, type, ordered, actionTypes }: CompiledRule,
   context: EvaluationContext,
-  reading: CounterReading | undefined,
 ): (Pick<TracedCondition, "path" | "operator" | "expected" | "value"> & { readonly seen?: Seen }) | undefined {
   const { conditions } = source;
   switch (type) {
@@ -225,8 +231,6 @@ function wholeRule(
       return { path: "arguments", operator: "fits", expected, seen: args === undefined ? "missing" : "present", value };
     }
     case RuleType.SEQUENCE:
-      if (velocity !== undefined)
-        return { path: "count", operator: "above", expected: velocity.maxCount, value: reading?.count };
       return ordered && { path: "sequence", operator: "completes", expected: [...ordered.steps], value: undefined };
     case RuleType.SEMANTIC:
       return { path: "guard", operator: "violates", expected: conditions?.prompt, seen: "missing", value: undefined };

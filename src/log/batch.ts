@@ -136,7 +136,8 @@ export class Batch {
     this.#entries.push({ action, outcome, refs, body: decisionBody(action, outcome, place) });
     if (!isCounted(action, outcome)) return;
     const { agentId, normalisedType: actionType, decisionId } = action;
-    const folded = { seq, atMs: this.atMs, agentId, actionType, decisionId, decision: outcome.decision, refs };
+    const { principalId, decision } = outcome;
+    const folded = { seq, atMs: this.atMs, agentId, principalId, actionType, decisionId, decision, refs };
     foldDecision(state, folded, this.#journal);
   }
 

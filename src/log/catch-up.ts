@@ -16,6 +16,7 @@ interface EntryRow {
   readonly kind: number;
   readonly entryId: string;
   readonly agentId: string | null;
+  readonly principalId: string | null;
   readonly actionType: string | null;
   readonly decision: number | null;
   readonly refId: string | null;
@@ -36,10 +37,15 @@ function eventFrom(row: EntryRow): LedgerEvent {
   return { kind: "decision", seq, atMs, decisionId, agentId: agentId ?? "", decision, ask };
 }
 
-function fold(state: WorkspaceState, event: LedgerEvent, { kind, actionType, refId }: EntryRow): void {
+function fold(state: WorkspaceState, event: LedgerEvent, { kind, principalId, actionType, refId }: EntryRow): void {
   if (event.kind === "change") foldChange(state, event);
   else if (kind === EntryKind.DECISION)
-    foldDecision(state, { ...event, actionType: actionType ?? "", refs: refsFromText(refId, event.decisionId) });
+    foldDecision(state, {
+      ...event,
+      principalId: principalId ?? undefined,
+      actionType: actionType ?? "",
+      refs: refsFromText(refId, event.decisionId),
+    });
 }
 
 function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent[] {

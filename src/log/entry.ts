@@ -46,6 +46,7 @@ export const ENTRY_COLUMNS: Readonly<Record<EntryColumn, (entry: DecisionEntry) 
   entry_id: ({ action }) => action.decisionId,
   kind: ({ action, outcome }) => (isCounted(action, outcome) ? EntryKind.DECISION : EntryKind.UNCOUNTED_DECISION),
   agent_id: ({ action }) => action.agentId,
+  principal_id: ({ outcome: { principalId = "" } }) => principalId,
   action_type: ({ action }) => action.normalisedType,
   decision: ({ outcome }) => DECISION_NUMBERS[outcome.decision],
   ref_id: ({ refs }) => refTextFrom(refs),
@@ -147,7 +148,8 @@ const writeDecision = objectWriter<Sealing>({
   key_ended: ({ outcome }) => (outcome.isKeyEnded ? "true" : undefined),
   session_id: ({ action }) => json(action.sessionId),
   on_behalf_of: ({ action }) => json(action.onBehalfOf),
-  principal_id: ({ outcome }) => json(outcome.principalId),
+  // The request names it, or else its grant.
+  principal_id: ({ action, outcome }) => (action.onBehalfOf === undefined ? json(outcome.principalId) : undefined),
   grant_id: ({ action }) => json(action.grantId),
   intent_contract_id: ({ action }) => json(action.intentContractId),
   authority: ({ outcome }) => (outcome.authority.length === 0 ? undefined : json(outcome.authority)),

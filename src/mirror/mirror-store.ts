@@ -1,5 +1,6 @@
 import type { Pool } from "pg";
 import type { Decision } from "../policy/types.ts";
+import type { HistoryEntry } from "../state/counters/log-history.ts";
 import { decisionFromNumber } from "../state/types.ts";
 import { readMirrored } from "../store/sql/read-entries.ts";
 import { APPEND, BEGIN, FIELDS, FORGET, LOST, READ } from "./scripts.ts";
@@ -12,7 +13,7 @@ export interface MirrorEntry {
   /** Base64url. */
   readonly leafHash: string;
   /** Null for an entry that is not a decision. */
-  readonly decided: { readonly agentId: string; readonly actionType: string; readonly decision: Decision } | null;
+  readonly decided: Omit<HistoryEntry, "at"> | null;
 }
 
 /** Source of the logs that are mirrored. */
@@ -40,12 +41,8 @@ export interface RecordedAgent {
 }
 
 /** A recorded decision with its index in the log. */
-export interface RecordedEntry {
+export interface RecordedEntry extends HistoryEntry {
   readonly seq: number;
-  readonly at: number;
-  readonly agentId: string;
-  readonly actionType: string;
-  readonly decision: Decision;
 }
 
 /** Commands that a mirror needs from Redis. All MUST reject in bounded time when there is no answer. */
@@ -82,17 +79,18 @@ const DECISIONS: Readonly<Record<string, Decision>> = { a: "allow", b: "block", 
 type Decided = MirrorEntry & { readonly decided: NonNullable<MirrorEntry["decided"]> };
 const isDecided = (entry: MirrorEntry): entry is Decided => entry.decided !== null;
 
-const memberFrom = ({ seq, decided }: Decided): string =>
-  `${seq.toString(36)} ${LETTERS[decided.decision]} ${decided.actionType}`;
+const memberFrom = ({ seq, decided: { actionType, decision, principalId = "" } }: Decided): string =>
+  `${seq.toString(36)} ${LETTERS[decision]}${principalId} ${actionType}`;
 
 function entryFrom(agentId: string, member: string, at: string): RecordedEntry {
-  const split = member.indexOf(" ");
+  const [index = "", decided = ""] = member.split(" ", 2);
   return {
-    seq: Number.parseInt(member.slice(0, split), 36),
+    seq: Number.parseInt(index, 36),
     at: Number(at),
     agentId,
-    actionType: member.slice(split + 3),
-    decision: DECISIONS[member[split + 1] ?? ""] as Decision,
+    principalId: decided.slice(1) || undefined,
+    actionType: member.slice(index.length + decided.length + 2),
+    decision: DECISIONS[decided[0] ?? ""] as Decision,
   };
 }
 
@@ -121,6 +119,7 @@ interface Row {
   readonly at: number;
   readonly kind: number;
   readonly agentId: string;
+  readonly principalId: string | null;
   readonly actionType: string;
   readonly decision: number;
   readonly leafHash: Buffer;
@@ -128,9 +127,15 @@ interface Row {
 
 /** Reads the logs from the database. */
 export function createMirrorSource(pool: Pool): MirrorSource {
-  const mirrorEntry = ({ seq, at, kind, agentId, actionType, decision, leafHash }: Row): MirrorEntry => {
-    const decided = kind === 0 ? { agentId, actionType, decision: decisionFromNumber(decision) } : null;
-    return { seq, at, leafHash: leafHash.toString("base64url"), decided };
+  const decidedIn = ({ agentId, principalId, actionType, decision }: Row): NonNullable<MirrorEntry["decided"]> => ({
+    agentId,
+    principalId: principalId ?? undefined,
+    actionType,
+    decision: decisionFromNumber(decision),
+  });
+  const mirrorEntry = (row: Row): MirrorEntry => {
+    const { seq, at, kind, leafHash } = row;
+    return { seq, at, leafHash: leafHash.toString("base64url"), decided: kind === 0 ? decidedIn(row) : null };
   };
   return {
     async entries(workspaceId, from, limit) {
@@ -147,7 +152,7 @@ export function continues([first]: readonly MirrorEntry[], { seq, leafHash }: Re
 
 /** Creates the mirror of a log, which its workspace and its first leaf hash identify. */
 export function createMirrorStore(redis: RedisCommands, workspaceId: string, firstLeafHash: string): MirrorStore {
-  const hash = `acp:{${workspaceId}:${firstLeafHash.slice(0, 22)}}`;
+  const hash = `acp:2:{${workspaceId}:${firstLeafHash.slice(0, 22)}}`;
   const setOf = ({ gen }: Recording, agentId: string): string => `${hash}:${gen}:${agentId}`;
   const keysOf = (recording: Recording, agentIds: readonly string[]): string[] => [
     hash,

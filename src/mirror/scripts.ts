@@ -1,11 +1,12 @@
 /*
  * The keys of a workspace's mirror in Redis, all under one hash tag, so that a cluster keeps them together:
  *
- * - `acp:{<workspace>:<log>}`, a hash. `<log>` begins the hash of the log's first leaf, so two databases never mix.
- *   `@gen` names this recording, `@seq` is the index up to which it is complete, `@leaf` the leaf hash before that index,
- *   `@since` the time after which no decision is missing. A field for each agent: how many members its set has, and the
- *   time of its last.
- * - `acp:{<workspace>:<log>}:<gen>:<agent>`, a sorted set: the agent's decisions by time, as `<index> <decision> <type>`.
+ * - `acp:2:{<workspace>:<log>}`, a hash. `2` is the form of the members, so two versions of the service never mix. `<log>`
+ *   begins the hash of the log's first leaf, so two databases never mix. `@gen` names this recording, `@seq` is the index up to
+ *   which it is complete, `@leaf` the leaf hash before that index, `@since` the time after which no decision is missing. A
+ *   field for each agent: how many members its set has, and the time of its last.
+ * - `acp:2:{<workspace>:<log>}:<gen>:<agent>`, a sorted set: the agent's decisions by time, as
+ *   `<index> <decision><principal> <type>`.
  *
  * INVARIANT: a set and the number of its members are written by one script and change by the same amounts. So a set that
  * lost members, by eviction, expiry or a hand, has fewer than its number from then on, however it grows and is trimmed;

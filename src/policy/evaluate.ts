@@ -1,3 +1,4 @@
+import { countedAgents, ruleCoversAgent } from "./coverage.ts";
 import type { Plan, PlannedMandate } from "./rule-index.ts";
 import { SEVERITY } from "./severity.ts";
 import type {
@@ -91,7 +92,7 @@ function evaluateMandate(
 ): void {
   const fired: FiredRule[] = [];
   for (const rule of rules) {
-    if (!coversAgent(rule, context) || skips(rule)) continue;
+    if (skips(rule)) continue;
     const finding = checkRule(mandate, rule, context, collected);
     if (finding !== undefined) fired.push(firedRule(mandate, rule, finding));
   }
@@ -106,13 +107,7 @@ function evaluateMandate(
   }
 }
 
-/** Tests whether a rule covers the agent: a sequence rule on one department covers only the members of that department. */
-function coversAgent({ velocity, ordered }: CompiledRule, { departmentIds }: EvaluationContext): boolean {
-  const departmentId = velocity?.counter.departmentId ?? ordered?.departmentId;
-  return departmentId === undefined || departmentIds.includes(departmentId);
-}
-
-/** Checks one rule with its counter and its guard's answer, and notes both. */
+/** Checks one rule with its counters and its guard's answer, and notes all of them. */
 function checkRule(
   mandate: CompiledMandate,
   rule: CompiledRule,
@@ -121,14 +116,38 @@ function checkRule(
 ): Finding | undefined {
   const { velocity, semantic } = rule;
   if (velocity !== undefined) {
-    const reading = context.counterValue(velocity.counter);
-    collectiveLimits.push({ ...limitState(velocity, reading), mandateId: mandate.id, rule: rule.path });
-    return rule.check(context, reading);
+    const readings = readCounters(mandate, rule, velocity, context);
+    const limits = readings.map((reading) => limitState(velocity, reading));
+    collectiveLimits.push(...limits.map((limit) => ({ ...limit, mandateId: mandate.id, rule: rule.path })));
+    return firstOf(readings, (reading) => rule.check(context, reading));
   }
+  if (!ruleCoversAgent(rule, context)) return undefined;
   if (semantic === undefined) return rule.check(context);
   const answer = context.guardAnswerFor?.(semantic) ?? NOT_ASKED;
   guards.push({ mandateId: mandate.id, version: mandate.version, rule: rule.path, spec: semantic, answer });
   return rule.check(context, undefined, answer);
+}
+
+/** Reads the counter of a velocity rule for each agent that it counts the action for, each group once. */
+export function readCounters(
+  mandate: CompiledMandate,
+  rule: CompiledRule,
+  { counter }: CompiledVelocity,
+  context: EvaluationContext,
+): readonly CounterReading[] {
+  const readings = countedAgents(mandate, rule, context).map((agent): CounterReading => {
+    const reading = context.counterValue(counter, agent);
+    return agent.agentId === context.agentId ? reading : { ...reading, principalId: agent.agentId };
+  });
+  return readings.filter(({ group }, index) => readings.findIndex((other) => other.group === group) === index);
+}
+
+function firstOf<T, R>(items: readonly T[], find: (item: T) => R | undefined): R | undefined {
+  for (const item of items) {
+    const found = find(item);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 function firedRule(mandate: CompiledMandate, rule: CompiledRule, finding: Finding): FiredRule {

@@ -114,6 +114,8 @@ export interface CounterReading {
   readonly count: number;
   /** Origin of the history. */
   readonly source: "decision_log" | "mirror";
+  /** The principal whose group it is. Undefined: the group of the acting agent. */
+  readonly principalId?: string;
 }
 
 /** The velocity part of a compiled rule. */
@@ -217,8 +219,8 @@ export interface EvaluationContext {
   readonly nowMs: number;
   /** Budget of the rules, and results of checks made before. */
   readonly checks: Checks;
-  /** Reads a counter; called for each velocity rule that covers the action, with the agent in its group. */
-  readonly counterValue: (spec: CounterSpec) => CounterReading;
+  /** Reads a counter for the group of an agent; called for each velocity rule that covers the action. */
+  readonly counterValue: (spec: CounterSpec, agent: Principal) => CounterReading;
   /**
    * Start, in epoch milliseconds, of the latest run through all steps of a sequence but the last; undefined if there
    * is no such run in its window. Called for each ordered rule whose last step the action is, with the agent in its group.
@@ -226,7 +228,7 @@ export interface EvaluationContext {
   readonly sequenceStartedAtMs: (spec: OrderedSpec) => number | undefined;
   /** Looks up the guard's answer to a question; undefined if it was not asked. Default: no question was asked. */
   readonly guardAnswerFor?: ((spec: SemanticSpec) => GuardAnswer | undefined) | undefined;
-  /** Mandates scoped to these agents apply too: the principal of an action on behalf of another. Default: none. */
+  /** Lenders of the authority, the principal first. Mandates scoped to them apply too. Default: none. */
   readonly principals?: readonly Principal[] | undefined;
   /** Decision when no rule fires. Default `allow`. */
   readonly defaultDecision?: Decision;

@@ -73,6 +73,8 @@ export interface FoldedDecision {
   readonly seq: number;
   readonly atMs: number;
   readonly agentId: string;
+  /** The agent on whose behalf the action was, if its grants held; undefined for an agent that acted for itself. */
+  readonly principalId: string | undefined;
   /** Trimmed and lower-cased. */
   readonly actionType: string;
   readonly decision: Decision;
@@ -105,8 +107,10 @@ export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journ
       agent.trustTenths = before;
     });
   }
-  state.windows.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
-  state.sequences.record(agentId, entry.actionType, entry.atMs, entry.decision, journal?.undo);
+  const { actionType, atMs: at, decision } = entry;
+  const principalId = state.agents.get(entry.principalId ?? "")?.agentId;
+  state.windows.record({ agentId, principalId, actionType, at, decision }, journal?.undo);
+  state.sequences.record(agentId, actionType, at, decision, journal?.undo);
   const { usedIds, ask } = entry.refs;
   if (ask?.created !== undefined) openEscalation(state, agentId, ask.escalationId, ask.created, journal);
   for (const id of usedIds) {

@@ -76,11 +76,11 @@ async function loadAgents(client: Reader, state: WorkspaceState): Promise<void> 
 
 /** Folds the decisions since the snapshot of trust and uses. No counter is in force yet; counters load their own history. */
 async function loadFigures(client: Reader, state: WorkspaceState, trustSeq: number): Promise<void> {
-  type Row = Omit<FoldedDecision, "decision" | "refs"> & { decision: number; refId: string | null };
+  type Row = Omit<FoldedDecision, "decision" | "principalId" | "refs"> & { decision: number; refId: string | null };
   for await (const { refId, ...row } of rowsOf<Row>(client, readTrustSince, [state.workspaceId, trustSeq])) {
     // Escalations are read from their table, which is as new as the log.
     const refs = { ...refsFromText(refId, row.decisionId), ask: undefined };
-    foldDecision(state, { ...row, decision: decisionFromNumber(row.decision), refs });
+    foldDecision(state, { ...row, principalId: undefined, decision: decisionFromNumber(row.decision), refs });
   }
 }
 

@@ -161,7 +161,10 @@ export interface Outcome {
   readonly usedEscalationId: string | undefined;
   /** Ids of the authority that the action relies on: grants from the actor's up to the principal's, window, contract, token. */
   readonly authority: readonly string[];
-  /** The principal of a grant that the request names without a principal; undefined when it names one, or no grant. */
+  /**
+   * The agent on whose behalf the action is. Undefined for an agent that acts for itself, and where its status, grants, session or key
+   * refuse the action.
+   */
   readonly principalId: string | undefined;
 }
 

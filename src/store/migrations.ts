@@ -442,6 +442,12 @@ const USED_CHOICES = [
   )`,
 ];
 
+/**
+ * The agent on whose behalf a decision counts. Those from before count for the agent that acted alone, as they did when they were
+ * made.
+ */
+const PRINCIPALS = [`alter table ledger_entry add column principal_id text collate "C"`];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -456,4 +462,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0009-mcp-tasks", statements: MCP_TASKS },
   { name: "0010-mcp-definitions", statements: MCP_DEFINITIONS },
   { name: "0011-used-choices", statements: USED_CHOICES },
+  { name: "0012-principals", statements: PRINCIPALS },
 ];

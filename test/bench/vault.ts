@@ -65,6 +65,7 @@ const COLUMNS: Readonly<Record<EntryColumn, (appended: { readonly row: Sealed; r
   entry_id: ({ id }) => id,
   kind: () => "0",
   agent_id: ({ row }) => row.agentId,
+  principal_id: () => "",
   action_type: ({ row }) => row.actionType,
   decision: ({ row }) => row.decision,
   ref_id: () => "",

@@ -179,7 +179,7 @@ describe("the window of a group that nobody asks for any more", () => {
     windows.load(missing, { expired: [], entries: [], nextIndex: 0, rest: [], source: "decision_log" });
     for (const scope of ["workspace", "department"] as const) windows.read(spec(scope), "a", 0);
     const before = process.memoryUsage().arrayBuffers;
-    for (let at = 0; at < 1_000_000; at++) windows.record("a", "pay", at, "allow");
+    for (let at = 0; at < 1_000_000; at++) windows.record({ agentId: "a", actionType: "pay", at, decision: "allow" });
     // A million times are 8 MB in each of the two.
     expect(process.memoryUsage().arrayBuffers - before).to.be.below(4_000_000);
     expect(windows.read(spec("workspace"), "a", 1_000_000).count).to.equal(1_000);

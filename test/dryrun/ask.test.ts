@@ -231,7 +231,11 @@ describe("a question about limits", () => {
       // Ids of one millisecond have no order.
       const found = evidence.map(({ mandateName, rule, text: shown }) => [mandateName, rule, shown]).sort();
       expect(found.slice(1)).to.deep.equal([
-        ["pace", "rules[0]", 'Blocks more than 2 of "pay*" in 3600 s by the agent; 1 counted, 1 left.'],
+        [
+          "pace",
+          "rules[0]",
+          'Blocks more than 2 of "pay*" in 3600 s by the agent, or on its behalf; 1 counted, 1 left.',
+        ],
         [
           "pace",
           "rules[1]",

@@ -4,8 +4,9 @@ import fc from "fast-check";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { doInTurns } from "../../src/async/work.ts";
 import { findShadowed, type ShadowedRule } from "../../src/dryrun/ask/shadowed.ts";
-import { coversAction, coversAgent } from "../../src/dryrun/trace.ts";
+import { coversAction } from "../../src/dryrun/trace.ts";
 import { Checks } from "../../src/policy/checks.ts";
+import { coversAgent } from "../../src/policy/coverage.ts";
 import { matchesPattern } from "../../src/policy/names.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type {
@@ -425,12 +426,13 @@ describe("every rule that is reported as shadowed", () => {
           }
           for (const { mandate, rule, by } of found) {
             const fires = ({ check, velocity }: typeof rule): boolean => {
-              const reading = velocity && context.counterValue(velocity.counter);
+              const reading = velocity && context.counterValue(velocity.counter, context);
               return check({ ...context, checks: new Checks() }, reading) !== undefined;
             };
-            if (!coversAgent(mandate, context) || !coversAction(rule, context) || !fires(rule)) continue;
+            if (!coversAgent(mandate, context) || !coversAction(mandate, rule, context) || !fires(rule)) continue;
             fired++;
-            const isOver = coversAgent(by.mandate, context) && coversAction(by.rule, context) && fires(by.rule);
+            const isOver =
+              coversAgent(by.mandate, context) && coversAction(by.mandate, by.rule, context) && fires(by.rule);
             const text = [rule, by.rule].map(({ source }) => toJsonString(RuleSchema, source)).join(" by ");
             if (!isOver) throw new Error(`${text} on ${JSON.stringify(context.arguments)}`);
           }

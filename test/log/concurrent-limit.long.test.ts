@@ -97,7 +97,7 @@ describe("200 actions at once of 20 agents in a department with a limit of 50", 
 });
 
 /** The short form of `limit-storm.ts`. */
-describe("1,000 actions at once in a workspace with a limit of 100, with Redis", () => {
+describe("1,000 actions at once under a limit of 100, of the workspace or of their principal, with Redis", () => {
   it("are allowed exactly 100 times by one, two and four processes.", async () => {
     const { url: databaseUrl, drop } = await createTestDatabase();
     const redis = await startRedis();
@@ -105,8 +105,11 @@ describe("1,000 actions at once in a workspace with a limit of 100, with Redis",
     const servers = await Promise.all(Array.from({ length: 4 }, () => startServer({ databaseUrl, env })));
     for (const processes of [1, 2, 4]) {
       const serving = servers.slice(0, processes);
-      const run = { databaseUrl, servers: serving, agents: 20, actions: 1_000, limit: 100, name: `run.${processes}` };
-      expect(await runLimit(run)).to.deep.include({ allowed: 100, faults: [] });
+      for (const under of ["workspace", "principal"] as const) {
+        const run = { databaseUrl, servers: serving, agents: 20, actions: 1_000, under, limit: 100 };
+        const report = await runLimit({ ...run, name: `run.${under}.${processes}` });
+        expect(report).to.deep.include({ allowed: 100, faults: [] });
+      }
     }
     await Promise.all(servers.map((server) => server.stop()));
     await redis.close();

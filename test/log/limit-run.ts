@@ -20,7 +20,9 @@ export interface LimitRunOptions {
   readonly agents: number;
   /** Actions, all at once. */
   readonly actions: number;
-  /** The most that the workspace allows. */
+  /** The agents act for themselves under a limit of the workspace, or all on behalf of one principal under its limit. */
+  readonly under: "workspace" | "principal";
+  /** The most that are allowed. */
   readonly limit: number;
   /** Names the run's actions, so that no other run's count. */
   readonly name: string;
@@ -64,26 +66,38 @@ function othersText(outcomes: readonly RestOutcome[]): string {
   return `of the others ${counts.join(", ") || "none"}`;
 }
 
-/** Has all agents act at once under one limit of the workspace, and looks at the answers and at the log. */
+/** Registers a principal and lends its authority to all agents. */
+async function lendTo(server: TestServer, agentIds: readonly string[], actionType: string): Promise<string> {
+  const principalId = await registerAgent(server);
+  const grants = agentIds.map((granteeId) =>
+    post(server, "/v1/enforce/grants", {
+      grantor_agent_id: principalId,
+      grantee_agent_id: granteeId,
+      action_types: [actionType],
+    }),
+  );
+  await Promise.all(grants);
+  return principalId;
+}
+
+/** Has all agents act at once under one limit, and looks at the answers and at the log. */
 export async function runLimit(options: LimitRunOptions): Promise<LimitRun> {
-  const { servers, agents, actions, limit, name } = options;
+  const { servers, agents, actions, under, limit, name } = options;
   const serverAt = (index: number): TestServer => servers[index % servers.length] as TestServer;
   const agentIds = await Promise.all(Array.from({ length: agents }, (_, index) => registerAgent(serverAt(index))));
-  const conditions = {
-    mode: "velocity",
-    match_action_types: [name],
-    max_count: limit,
-    window_seconds: 3_600,
-    scope: "workspace",
-  };
+  const principalId = under === "principal" ? await lendTo(serverAt(0), agentIds, name) : undefined;
+  const counted = { mode: "velocity", match_action_types: [name], max_count: limit, window_seconds: 3_600 };
+  const conditions = { ...counted, scope: principalId === undefined ? "workspace" : "agent" };
   await post(serverAt(0), "/v1/enforce/mandates", {
     name,
     rules: [{ type: "sequence", decision: "block", conditions }],
+    ...(principalId === undefined ? {} : { scope: "agent", agent_id: principalId }),
   });
+  const onBehalfOf = principalId === undefined ? {} : { on_behalf_of: principalId };
   const startedAt = performance.now();
   const outcomes = await Promise.all(
     Array.from({ length: actions }, (_, index) =>
-      interceptOver(serverAt(index), { agent_id: agentIds[index % agents], action_type: name }),
+      interceptOver(serverAt(index), { agent_id: agentIds[index % agents], action_type: name, ...onBehalfOf }),
     ),
   );
   const ms = performance.now() - startedAt;

@@ -1,6 +1,6 @@
 /*
- * A limit of a workspace under many actions at once, many times over: `node test/log/limit-storm.ts --runs 20`. Served by
- * one, two and four processes, without Redis and with one that is killed, flushed and started again meanwhile. Ends with 1
+ * A limit under many actions at once, many times over: `node test/log/limit-storm.ts --runs 20`. It is in turns the workspace's
+ * and that of a principal on whose behalf all agents act. Served by one, two and four processes, without Redis and with one that is killed, flushed and started again meanwhile. Ends with 1
  * for any run that did not allow exactly as many as the limit says.
  */
 import { randomBytes } from "node:crypto";
@@ -61,7 +61,8 @@ async function runAll(databaseUrl: string, servers: readonly TestServer[], kind:
     const times: number[] = [];
     for (let run = 0; run < runs; run++) {
       const name = `run.${kind.toLowerCase().replaceAll(" ", "-")}.${processes}.${run}`;
-      const report = await runLimit({ databaseUrl, servers: serving, agents: 20, actions, limit, name });
+      const under = run % 2 === 0 ? "workspace" : "principal";
+      const report = await runLimit({ databaseUrl, servers: serving, agents: 20, actions, under, limit, name });
       for (const fault of report.faults) console.log(`${name}: ${fault}`);
       faults += report.faults.length;
       times.push(report.ms);

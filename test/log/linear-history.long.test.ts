@@ -12,6 +12,9 @@ const STEPS = 60;
 const BURSTS = 6;
 const BURST = 40;
 
+/** The members of a counter that differ between groups. */
+const NO_GROUP = { group: "", members: 0, count: 0, remaining: 0 };
+
 async function live(history: RandomHistory): Promise<void> {
   await Promise.all(
     Array.from({ length: LIVES }, async () => {
@@ -30,6 +33,10 @@ async function assertLinear({ url }: TestWorkspace): Promise<number> {
   assertIntact(log);
   const replayed = replayNaively(log.entries.map(({ body }) => body));
   for (const { want, got } of replayed) expect(got).to.deep.equal(want);
+  // A rule that counts for the acting agent and its principal has two counters.
+  const placesOf = (limits: readonly object[]) => limits.map((limit) => JSON.stringify({ ...limit, ...NO_GROUP }));
+  const forBoth = replayed.filter(({ got: { limits } }) => new Set(placesOf(limits)).size < limits.length);
+  expect(forBoth).not.to.deep.equal([]);
   return replayed.length;
 }
 

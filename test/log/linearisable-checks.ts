@@ -178,6 +178,10 @@ function figuresOf(calls: readonly Call[], read: ReadLog, compared: number): His
   const count = (...kinds: readonly Call["kind"][]): number =>
     calls.filter(({ kind, outcome }) => kinds.includes(kind) && outcome.kind === "answered").length;
   const sources = read.replayed.flatMap(({ got }) => (got.limits as { source: string }[]).map(({ source }) => source));
+  // A rule that counts for actor and principal has two counters.
+  const rulesIn = ({ limits }: Replayed["got"]): number =>
+    new Set((limits as { mandate_id: string; rule: string }[]).map(({ mandate_id, rule }) => `${mandate_id} ${rule}`))
+      .size;
   const path = (name: string): number => read.replayed.filter(({ got }) => got.path === name).length;
   return {
     calls: calls.length,
@@ -198,6 +202,7 @@ function figuresOf(calls: readonly Call[], read: ReadLog, compared: number): His
     "answers compared": calls.filter(({ outcome }) => outcome.kind === "answered").length,
     "operations ordered": compared,
     counters: sources.length,
+    "limits of principals": read.replayed.filter(({ got }) => rulesIn(got) < got.limits.length).length,
     "counters from the mirror": sources.filter((source) => source === "mirror").length,
   };
 }

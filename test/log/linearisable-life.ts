@@ -19,10 +19,10 @@ const DEPARTMENTS = 3;
 
 /** Kinds of calls with their weights. */
 const STEPS: readonly [number, (caller: Caller) => Promise<void>][] = [
-  [589, (caller) => caller.intercept()],
+  [529, (caller) => caller.intercept()],
   [60, (caller) => caller.repeat()],
   [60, (caller) => caller.present()],
-  [60, (caller) => caller.delegate()],
+  [120, (caller) => caller.delegate()],
   [50, (caller) => caller.look()],
   [60, (caller) => caller.lookAfterwards()],
   [30, (caller) => caller.resolve()],
@@ -64,6 +64,7 @@ export function createLife(fleet: Fleet, seed: number): Life {
       for (let count = 0; count < DEPARTMENTS; count++) await founder.found();
       for (let count = 0; count < 2 * AGENTS; count++) await founder.move();
       for (let count = 0; count < 3; count++) await founder.publish();
+      for (let count = 0; count < DEPARTMENTS; count++) await founder.lend();
     },
     async live(atOnce, untilMs) {
       const run = async (caller: Caller): Promise<void> => {

@@ -1,5 +1,14 @@
-import { lentTo } from "./naive-authority.ts";
-import type { NaiveAgent, NaiveBody, NaiveMandate, NaiveOutcome, NaiveRule, NaiveState, Word } from "./naive-log.ts";
+import { type Lent, lentTo } from "./naive-authority.ts";
+import type {
+  NaiveAgent,
+  NaiveBody,
+  NaiveMandate,
+  NaiveOutcome,
+  NaivePast,
+  NaiveRule,
+  NaiveState,
+  Word,
+} from "./naive-log.ts";
 import { hasHappenedInOrder, isScheduled, matches } from "./naive-rules.ts";
 
 const SEVERITY: Readonly<Record<Word, number>> = { allow: 1, escalate: 2, block: 3 };
@@ -41,15 +50,20 @@ function groupOf({ conditions }: NaiveRule, state: NaiveState, agentId: string):
   return { scope, group: counted.join("+"), agentIds };
 }
 
-/** The actions that a sequence rule counts, in order: entries of the group with time > now - window. */
-function pastOf({ conditions }: NaiveRule, group: Group, state: NaiveState, now: number) {
+/** The agents that a limit counts an action for: of the actor and the principal those that the mandate covers, else the actor. */
+function countedFor(mandate: NaiveMandate, state: NaiveState, agentId: string, principalId: string | undefined) {
+  const parties = [...new Set([agentId, principalId ?? agentId])];
+  const covered = parties.filter((party) => covers(mandate, state, party));
+  return covered.length === 0 ? [agentId] : covered;
+}
+
+/** The past decisions that a sequence rule may count, in order: those with time > now - window. */
+function pastOf({ conditions }: NaiveRule, state: NaiveState, now: number): NaivePast[] {
   const counted = (conditions.count_decisions ?? []).map(wordOf);
   const since = now - Number(conditions.window_seconds) * 1000;
   // The times of a log never go back.
   const inside = state.past.slice(state.past.findLastIndex(({ at }) => at <= since) + 1);
-  return inside.filter(
-    ({ agentId, decision }) => group.agentIds.has(agentId) && (counted.length === 0 || counted.includes(decision)),
-  );
+  return inside.filter(({ decision }) => counted.length === 0 || counted.includes(decision));
 }
 
 /** The state of a limit as the receipt shows it: entries with time > now - window, and this action. */
@@ -58,7 +72,11 @@ function limitOf(mandate: NaiveMandate, index: number, group: Group, state: Naiv
   const { conditions } = rule;
   const window = Number(conditions.window_seconds);
   const limit = Number(conditions.max_count ?? 0);
-  const past = pastOf(rule, group, state, now).filter(({ type }) => matches(conditions.match_action_types ?? [], type));
+  const isOfGroup = ({ agentId, principalId = agentId }: NaivePast): boolean =>
+    group.agentIds.has(agentId) || group.agentIds.has(principalId);
+  const past = pastOf(rule, state, now)
+    .filter(isOfGroup)
+    .filter(({ type }) => matches(conditions.match_action_types ?? [], type));
   const count = past.length + 1;
   return {
     count,
@@ -73,6 +91,8 @@ function limitOf(mandate: NaiveMandate, index: number, group: Group, state: Naiv
     window,
   };
 }
+
+type LentAuthority = Exclude<Lent, { readonly code: string }>;
 
 interface Fired {
   readonly mandate: NaiveMandate;
@@ -95,7 +115,12 @@ const CODES: Readonly<Record<string, string>> = {
 };
 
 /** The rules that fire, and the limits that were looked at on the way. */
-function evaluate(state: NaiveState, body: NaiveBody, agent: NaiveAgent, lenders: readonly string[]) {
+function evaluate(
+  state: NaiveState,
+  body: NaiveBody,
+  agent: NaiveAgent,
+  { principalId, lenders }: Pick<LentAuthority, "principalId" | "lenders">,
+) {
   const { agent_id: agentId } = body.action;
   const now = Date.parse(body.at);
   const limits: ReturnType<typeof limitOf>[] = [];
@@ -115,16 +140,17 @@ function evaluate(state: NaiveState, body: NaiveBody, agent: NaiveAgent, lenders
       if (rule.type === "RULE_TYPE_SCHEDULE" && isScheduled(rule, now)) fired.push(hit);
       if (rule.type === "RULE_TYPE_SEMANTIC") asked.push(hit);
       if (rule.type !== "RULE_TYPE_SEQUENCE") return;
-      const group = groupOf(rule, state, agentId);
-      if (group === undefined) return;
       if (isOrdered(rule)) {
-        if (hasHappenedInOrder(rule, pastOf(rule, group, state, now)))
-          fired.push({ ...hit, code: "SEQUENCE_COMPLETED" });
+        const group = groupOf(rule, state, agentId);
+        const past = pastOf(rule, state, now).filter((each) => group?.agentIds.has(each.agentId));
+        if (group !== undefined && hasHappenedInOrder(rule, past)) fired.push({ ...hit, code: "SEQUENCE_COMPLETED" });
         return;
       }
-      const limit = limitOf(mandate, index, group, state, now);
-      limits.push(limit);
-      if (limit.count > limit.limit) fired.push(hit);
+      const groups = countedFor(mandate, state, agentId, principalId).map((party) => groupOf(rule, state, party));
+      const distinct = new Map(groups.flatMap((group) => (group === undefined ? [] : [[group.group, group] as const])));
+      const own = [...distinct.values()].map((group) => limitOf(mandate, index, group, state, now));
+      limits.push(...own);
+      if (own.some(({ count, limit }) => count > limit)) fired.push(hit);
     });
   }
   return { limits, fired, guards: guardsOf(asked, fired, body) };
@@ -185,7 +211,7 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
   if (matches([...agent.denied, ...denied], typeOf(body))) return refused("permissions", "denied", "ACTION_DENIED");
   if (principal.listed.length > 0 && !matches(principal.listed, typeOf(body)))
     return refused("permissions", "not_listed", "ACTION_NOT_ALLOWED");
-  const { limits, fired, guards } = evaluate(state, body, agent, lenders);
+  const { limits, fired, guards } = evaluate(state, body, agent, lent);
   const enforced = fired.filter(({ mandate }) => isEnforced(mandate)).sort(byWeight);
   const [winner] = enforced;
   const observed = fired.filter(({ mandate }) => !isEnforced(mandate));

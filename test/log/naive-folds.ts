@@ -2,6 +2,7 @@ import { digestFrom } from "./naive-approval.ts";
 import {
   endGrant,
   grantFrom,
+  lentTo,
   revokeGrants,
   type SealedGrant,
   type SealedRevocation,
@@ -19,7 +20,9 @@ export function foldDecision(state: NaiveState, body: NaiveBody): void {
   const agent = state.agents.get(agentId) as NaiveAgent;
   agent.trustTenths = Math.round(body.trust.after * 10);
   const type = action_type.trim().toLowerCase();
-  state.past.push({ agentId, type, decision: body.decision, at: Date.parse(body.at) });
+  const lent = agent.status === "active" ? lentTo(state, body) : undefined;
+  const principalId = lent === undefined || "code" in lent ? undefined : lent.principalId;
+  state.past.push({ agentId, principalId, type, decision: body.decision, at: Date.parse(body.at) });
   if (body.escalation_id !== undefined && body.escalation_expires_at !== undefined) {
     const expiresAt = Date.parse(body.escalation_expires_at);
     const pending = { agentId, digest: digestFrom(state, body), status: "pending", isUsed: false, expiresAt };

@@ -78,6 +78,16 @@ export interface NaiveSettings {
   readonly max_pending_escalations_per_agent: number;
 }
 
+/** A decision that counts. */
+export interface NaivePast {
+  readonly agentId: string;
+  /** The agent that it was for; undefined when the agent acted for itself, or its grants did not hold. */
+  readonly principalId: string | undefined;
+  readonly type: string;
+  readonly decision: Word;
+  readonly at: number;
+}
+
 /** State of a workspace after the entries before some index: plain lists, nothing counted ahead. */
 export interface NaiveState {
   settings: NaiveSettings;
@@ -85,7 +95,7 @@ export interface NaiveState {
   readonly agents: Map<string, NaiveAgent>;
   readonly departments: Map<string, Set<string>>;
   readonly mandates: Map<string, NaiveMandate>;
-  readonly past: { readonly agentId: string; readonly type: string; readonly decision: Word; readonly at: number }[];
+  readonly past: NaivePast[];
   readonly escalations: Map<string, NaiveEscalation>;
   /** In the order of their making, ended ones included. */
   readonly grants: NaiveGrant[];

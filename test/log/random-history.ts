@@ -9,11 +9,14 @@ interface Cast {
   readonly agents: string[];
   readonly departments: string[];
   readonly mandates: string[];
+  readonly grants: { readonly grantId: string; readonly grantor: string; readonly grantee: string }[];
   readonly escalations: { readonly escalationId: string; readonly request: Request }[];
 }
 
 interface Request {
   readonly agentId: string;
+  readonly onBehalfOf?: string;
+  readonly grantId?: string;
   readonly actionType: string;
   readonly actionContent: string;
   readonly metadata?: { readonly amount: number } | { readonly arguments: { readonly amount: number } };
@@ -35,7 +38,7 @@ export async function startRandomHistory(
   test: TestWorkspace,
   below: (bound: number) => number,
 ): Promise<RandomHistory> {
-  const cast: Cast = { agents: [], departments: [], mandates: [], escalations: [] };
+  const cast: Cast = { agents: [], departments: [], mandates: [], grants: [], escalations: [] };
   // Few enough for an agent to have too many.
   await test.admin.updateWorkspace({ workspaceId: test.workspaceId, maxPendingEscalationsPerAgent: 4 });
   const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
@@ -170,6 +173,28 @@ export async function startRandomHistory(
   /** Rejects what has expired. */
   const look = async (): Promise<void> => void (await replica().escalations.listEscalations({ pageSize: 1 }));
 
+  const lend = async (): Promise<void> => {
+    const parent = cast.grants.length > 0 && chance(40) ? pick(cast.grants) : undefined;
+    const [grantor, grantee] = [parent?.grantee ?? pick(cast.agents), pick(cast.agents)];
+    const lent = { grantorAgentId: grantor, granteeAgentId: grantee, actionTypes: [pick(["pay*", "*", "read"])] };
+    const from = parent === undefined ? {} : { parentGrantId: parent.grantId };
+    const { grant } = await replica().authority.createGrant({
+      ...lent,
+      ...from,
+      ...(chance(20) ? { maxUses: 3n } : {}),
+    });
+    cast.grants.push({ grantId: grant?.grantId ?? "", grantor, grantee });
+    if (cast.grants.length > 8) cast.grants.shift();
+  };
+
+  /** Acts for another agent, mostly under a grant. */
+  const delegate = async (): Promise<void> => {
+    if (cast.grants.length === 0) return;
+    const { grantId, grantor, grantee } = pick(cast.grants);
+    const under = chance(30) ? { grantId } : { onBehalfOf: chance(85) ? grantor : pick(cast.agents) };
+    await test.intercept({ ...request(), agentId: chance(90) ? grantee : pick(cast.agents), ...under }, replica());
+  };
+
   const request = (): Request => ({
     agentId: pick(cast.agents),
     actionType: pick(ACTION_TYPES),
@@ -191,7 +216,9 @@ export async function startRandomHistory(
   };
 
   const STEPS: readonly [number, () => Promise<void>][] = [
-    [74, intercept],
+    [60, intercept],
+    [14, delegate],
+    [4, lend],
     [6, move],
     [4, publish],
     [2, apply],

@@ -29,6 +29,7 @@ export interface StoredDecision {
   readonly decision_id: string;
   readonly decision: "allow" | "block" | "escalate";
   readonly decision_path: string;
+  readonly on_behalf_of?: string;
   readonly seq: number;
   readonly action: { readonly agent_id: string; readonly action_type: string };
   readonly authorisation: { readonly collective_limits?: readonly { readonly count: number }[] };

@@ -62,14 +62,15 @@ const load = (redis: TestRedis, log: Log, after: number, before = log.list.lengt
 /** What the log itself has. */
 function wanted(log: Log, after: number, before = log.list.length) {
   const entries = log.list.slice(0, before).filter(({ at, decided }) => decided !== null && at > after);
-  return entries.map(({ at, decided }) => ({ at, ...decided }));
+  return entries.map(({ at, decided }) => ({ at, principalId: undefined, ...decided }));
 }
 
 async function assertLoads(redis: TestRedis, log: Log, after: number, before?: number): Promise<void> {
   const history = await load(redis, log, after, before);
-  const entries = history?.entries.map(({ at, agentId, actionType, decision }) => ({
+  const entries = history?.entries.map(({ at, agentId, principalId, actionType, decision }) => ({
     at,
     agentId,
+    principalId,
     actionType,
     decision,
   }));
@@ -93,7 +94,8 @@ describe("the mirror of a log in Redis", () => {
     await feed(redis, log, 1_000);
     for (let index = 0; index < 40; index++) {
       log.now += 100;
-      log.append({ agentId: AGENTS[index % 3] as string, actionType: "pay send", decision: "block" });
+      const principalId = index % 4 === 0 ? AGENTS[index % 2] : undefined;
+      log.append({ agentId: AGENTS[index % 3] as string, principalId, actionType: "pay send", decision: "block" });
       if (index % 5 === 0) log.append(null);
     }
     await feedUp(redis, log, 1_000);

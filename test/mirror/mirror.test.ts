@@ -20,10 +20,14 @@ describe("windows with Redis beside the log", () => {
     replicas.push(replica);
     return replica;
   };
+  /** Has the agents act in turn; the third always acts on behalf of the first. */
   const act = async (replica: MirroredReplica, count = 1) => {
-    const calls = Array.from({ length: count }, (_, index) =>
-      attempt(replica.log, { agentId: agentIds[index % AGENTS] as string, actionType: "pay" }),
-    );
+    const [principal = "", , delegate] = agentIds;
+    const calls = Array.from({ length: count }, (_, index) => {
+      const agentId = agentIds[index % AGENTS] as string;
+      const under = agentId === delegate ? { onBehalfOf: principal } : {};
+      return attempt(replica.log, { agentId, actionType: "pay", ...under });
+    });
     return Promise.all(calls);
   };
   /** Acts once and gives the limit of the workspace as that action saw it. */
@@ -72,9 +76,12 @@ describe("windows with Redis beside the log", () => {
     agentIds = [];
     while (agentIds.length < AGENTS) agentIds.push(await test.agent());
     await test.department(...agentIds.slice(0, 2));
+    const [grantorAgentId = "", , granteeAgentId = ""] = agentIds;
+    await test.authority.createGrant({ grantorAgentId, granteeAgentId, actionTypes: ["pay"] });
     await test.mandate([
       velocityRule(5_000, { scope: Scope.WORKSPACE, windowSeconds: 4n }),
       velocityRule(5_000, { scope: Scope.DEPARTMENT, windowSeconds: 1n }),
+      velocityRule(5_000, { windowSeconds: 3n }),
     ]);
   });
   afterEach(async () => {

@@ -10,6 +10,7 @@ interface Values {
   readonly subtrees?: Buffer;
   readonly id?: string;
   readonly session?: string;
+  readonly principal?: string;
 }
 
 const WORKSPACE = "default";
@@ -48,7 +49,8 @@ const NOTHING_CHANGED = {
 };
 
 function append(client: Client, given: Values = {}, { created, changed, wakeUp }: Escalations = {}) {
-  const { seq = SEQ, frontier = FRONTIER, refs = "", subtrees = SUBTREE, id = "dec_1", session = null } = given;
+  const { seq = SEQ, frontier = FRONTIER, refs = "", subtrees = SUBTREE, id = "dec_1" } = given;
+  const { session = null, principal = null } = given;
   const { name, text } = appendEntries;
   const values = appendEntries.values({
     workspaceId: WORKSPACE,
@@ -64,6 +66,7 @@ function append(client: Client, given: Values = {}, { created, changed, wakeUp }
       entry_id: id,
       kind: "0",
       agent_id: "agt_1",
+      principal_id: principal,
       action_type: "payment.send",
       decision: "1",
       ref_id: refs,
@@ -101,6 +104,16 @@ describe("the statement that appends decisions", () => {
         expect(entry?.subtree_hashes).to.equal(`\\x${SUBTREE.toString("hex")}`);
         const [head] = await rowsOf(client, "ledger_head");
         expect(head).to.include({ seq: SEQ + 1, last_at_ms: 2, frontier: `\\x${NEXT.toString("hex")}` });
+      }));
+  }
+
+  for (const principal of ["agt_2", "", undefined]) {
+    it(`stores ${principal === undefined ? "no" : `"${principal}" as the`} principal.`, () =>
+      withClient(database.url, async (client) => {
+        await append(client, principal === undefined ? {} : { principal });
+        expect((await rowsOf(client, "ledger_entry"))[0]?.principal_id).to.equal(
+          principal === "agt_2" ? principal : null,
+        );
       }));
   }
 

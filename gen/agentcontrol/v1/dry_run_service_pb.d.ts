@@ -755,7 +755,7 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
 
   /**
    * The value that is compared: an argument or metadata key, else `action_type`, `action_content`, `trust`, `count`,
-   * `sequence`, `time`, `arguments` or `guard`.
+   * `principal_count`, `sequence`, `time`, `arguments` or `guard`.
    *
    * @generated from field: string path = 2;
    */
@@ -2326,6 +2326,13 @@ export enum PastAgent {
    * @generated from enum value: PAST_AGENT_OTHER = 3;
    */
   OTHER = 3,
+
+  /**
+   * Another agent of the workspace, in no department, on behalf of the acting one.
+   *
+   * @generated from enum value: PAST_AGENT_DELEGATE = 4;
+   */
+  DELEGATE = 4,
 }
 
 /**

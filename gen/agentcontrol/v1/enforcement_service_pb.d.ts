@@ -186,7 +186,8 @@ export declare type Authorisation = Message<"agentcontrol.v1.Authorisation"> & {
   permissions: string;
 
   /**
-   * Shared counters that rules read, as of this decision.
+   * Shared counters that rules read, as of this decision. An action on behalf of a principal counts for the acting agent and for the
+   * principal: a rule that covers both has a counter for the group of each, unless it is one group.
    *
    * @generated from field: repeated agentcontrol.v1.CollectiveLimit collective_limits = 2;
    */

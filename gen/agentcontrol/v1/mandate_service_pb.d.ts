@@ -114,7 +114,9 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   windowSeconds?: bigint | undefined;
 
   /**
-   * Sequence: the agents whose actions count together; absent means `agent`.
+   * Sequence: the agents whose actions count together; absent means `agent`. Velocity: an action on behalf of a principal counts for
+   * the acting agent and, if the mandate covers the principal, for the principal too; in a group with both it counts once. Ordered:
+   * steps are those of the acting agent alone.
    *
    * @generated from field: agentcontrol.v1.Scope scope = 7;
    */

@@ -99,7 +99,7 @@ function velocityText(state: WorkspaceState, velocity: CompiledVelocity, agentId
 
 function groupText(scope: ScopeWord, group: string, members: number): string {
   if (scope === "workspace") return `the workspace (${counted(members, "agent")})`;
-  return scope === "department" ? `${quoted(group)} (${counted(members, "agent")})` : "the agent";
+  return scope === "department" ? `${quoted(group)} (${counted(members, "agent")})` : "the agent, or on its behalf";
 }
 
 function orderedText(state: WorkspaceState, ordered: OrderedSpec, agentId: string, nowMs: number) {

@@ -104,7 +104,7 @@ function* findUnjudged(state: WorkspaceState, action: Action, nowMs: number): Wo
     for (const mandate of mandatesFor(state, context)) {
       for (const rule of mandate.rules) {
         const isOne = rule.type === RuleType.CONTENT || rule.type === RuleType.SEMANTIC;
-        if (isOne && !rule.stale && coversAction(rule, context)) found.push({ mandate, rule });
+        if (isOne && !rule.stale && coversAction(mandate, rule, context)) found.push({ mandate, rule });
       }
       yield;
     }

@@ -1,6 +1,7 @@
 import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { Work } from "../../async/work.ts";
 import { contextOf } from "../../decision/decide.ts";
+import { coversAgent } from "../../policy/coverage.ts";
 import { createPolicySet } from "../../policy/policy-set.ts";
 import { SEVERITY } from "../../policy/severity.ts";
 import type { CompiledMandate, CompiledRule, Decision, PolicySet } from "../../policy/types.ts";
@@ -9,7 +10,7 @@ import type { Action, DecisionReason } from "../../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../../state/workspace.ts";
 import { decideAlone } from "../decide-in-turn.ts";
 import type { DryRuns, Question } from "../dry-runs.ts";
-import { coversAgent, coversCall } from "../trace.ts";
+import { coversCall } from "../trace.ts";
 import { agentText, counted, type Evidence, evidenceOf, type Findings, plain, quoted, sentence } from "./answer.ts";
 import { decisionsOf, ruleText } from "./rule-text.ts";
 

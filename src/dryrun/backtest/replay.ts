@@ -53,6 +53,14 @@ const FACTS: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
   "mcp_definition",
 ]);
 
+/** Steps whose refusal leaves open on whose behalf the agent may act: the action counts for the agent alone. */
+const UNIDENTIFIED: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
+  "revoked",
+  "delegation",
+  "session",
+  "credential",
+]);
+
 const isMembership = ({ type }: PlacedChange["change"]): boolean => type.startsWith("department_");
 
 /**
@@ -160,7 +168,7 @@ export class Replay {
       arguments: argumentsFrom(metadata),
       trustTenths: Math.min(agent.trustTenths, this.#facts.get(body.key_id)?.maxTrustTenths ?? agent.trustTenths),
       checks: new Checks(answers),
-      counterValue: (spec) => windows.read(spec, agentId, nowMs),
+      counterValue: (spec, counted) => windows.read(spec, counted.agentId, nowMs),
       sequenceStartedAtMs: (spec) => sequences.read(spec, agentId, nowMs),
       guardAnswerFor: recordedAnswers(this.#policies, body),
       principals: this.#principalsOf(body),
@@ -168,10 +176,10 @@ export class Replay {
     };
   }
 
-  #principalsOf({ on_behalf_of, principal_id, authority = [] }: DecisionBody): readonly Principal[] | undefined {
-    const principalId = on_behalf_of ?? principal_id;
+  #principalsOf(body: DecisionBody): readonly Principal[] | undefined {
+    const principalId = principalIdOf(body);
     if (principalId === undefined) return undefined;
-    const lenders = authority.flatMap((id) => this.#facts.get(id)?.grantorAgentId ?? []);
+    const lenders = (body.authority ?? []).flatMap((id) => this.#facts.get(id)?.grantorAgentId ?? []);
     return [...new Set([principalId, ...lenders])].flatMap((id) => this.#state.agents.get(id) ?? []);
   }
 
@@ -197,8 +205,14 @@ export class Replay {
       actionType,
       refs: { usedIds: [], ask: undefined, keepsTrust: body.trust_kept === true },
       agentId: action.agent_id,
+      principalId: principalIdOf(body),
     });
   }
+}
+
+/** Returns the agent on whose behalf a recorded decision counts; undefined for an agent that acted for itself. */
+function principalIdOf({ decision_path, on_behalf_of, principal_id }: DecisionBody): string | undefined {
+  return UNIDENTIFIED.has(decision_path) ? undefined : (on_behalf_of ?? principal_id);
 }
 
 /** Looks up the recorded answer to a question of a rule in force; undefined if it was not asked. */

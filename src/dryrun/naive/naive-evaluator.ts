@@ -10,7 +10,7 @@ import {
 } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision as DecisionEnum, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
 import type { Decision, MandateSource, ToolLookup, ToolSchema } from "../../policy/types.ts";
-import type { TestedAction } from "../mandate-test.ts";
+import type { PastAgent, TestedAction } from "../mandate-test.ts";
 import {
   type ArgumentTypes,
   isHeld,
@@ -299,11 +299,15 @@ function judgeSchedule({ conditions }: Rule, { atMs }: TestedAction): NaiveResul
   return { fires: isInside !== outside, because: `${day} ${time} in ${timeZone.trim()} is ${where} the hours` };
 }
 
-/** Lists the past actions that a sequence rule counts, oldest first. Undefined if the rule does not cover the agent. */
-function countedHistory({ conditions }: Rule, { agent, history }: TestedAction) {
+/**
+ * Lists the past actions by some agents that a sequence rule counts, oldest first; with scope `department` also those of colleagues,
+ * and with scope `workspace` all. Undefined if the rule does not cover the agent.
+ */
+function countedHistory({ conditions }: Rule, { agent, history }: TestedAction, counted: readonly PastAgent[]) {
   const { scope = Scope.AGENT, departmentId, windowSeconds = 0n, countDecisions = [] } = conditions ?? {};
   if (departmentId !== undefined && !agent.departmentIds.includes(departmentId)) return undefined;
-  const groups = scope === Scope.DEPARTMENT && agent.departmentIds.length > 0 ? ["self", "colleague"] : ["self"];
+  const groups: readonly PastAgent[] =
+    scope === Scope.DEPARTMENT && agent.departmentIds.length > 0 ? [...counted, "colleague"] : counted;
   const wanted = countDecisions.map((each) => DECISIONS.get(each));
   return history
     .filter(({ by }) => scope === Scope.WORKSPACE || groups.includes(by))
@@ -314,8 +318,9 @@ function countedHistory({ conditions }: Rule, { agent, history }: TestedAction) 
 
 const NOT_COVERED: NaiveResult = { fires: false, because: "the rule counts a department that the agent is not in" };
 
+/** Counts what the agent did and what others did on its behalf. */
 function judgeCount(rule: Rule, tested: TestedAction): NaiveResult {
-  const counted = countedHistory(rule, tested);
+  const counted = countedHistory(rule, tested, ["self", "delegate"]);
   if (counted === undefined) return NOT_COVERED;
   const { matchActionTypes = [], maxCount = 0n } = rule.conditions ?? {};
   const matching = counted.filter(({ actionType }) => matchesAny(matchActionTypes, actionType));
@@ -324,9 +329,12 @@ function judgeCount(rule: Rule, tested: TestedAction): NaiveResult {
   return { fires, because: `${count} matching actions are ${fires ? "" : "not "}more than ${maxCount}` };
 }
 
-/** Takes each step by the first action after the step before it. The latest run is found from its end. */
+/**
+ * Takes each step by the first action after the step before it. The latest run is found from its end. What others did on behalf of
+ * the agent is none of its steps.
+ */
 function judgeOrdered(rule: Rule, tested: TestedAction): NaiveResult {
-  const counted = countedHistory(rule, tested);
+  const counted = countedHistory(rule, tested, ["self"]);
   if (counted === undefined) return NOT_COVERED;
   const waiting = (rule.conditions?.steps ?? []).slice(0, -1);
   for (const { actionType, count } of counted) {

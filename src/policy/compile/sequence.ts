@@ -53,7 +53,8 @@ function velocityBody(draft: RuleDraft, velocity: CompiledVelocity): RuleBody {
     velocity,
     check: (_context, reading) => {
       if (reading === undefined || reading.count <= maxCount) return undefined;
-      const text = `${reading.count} matching actions in ${windowSeconds} s are more than ${maxCount}`;
+      const forPrincipal = reading.principalId === undefined ? "" : ` for principal \`${reading.principalId}\``;
+      const text = `${reading.count} matching actions${forPrincipal} in ${windowSeconds} s are more than ${maxCount}`;
       return ruleFinding(draft, "LIMIT_EXCEEDED", text);
     },
   };

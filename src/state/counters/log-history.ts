@@ -9,16 +9,15 @@ export interface HistoryEntry {
   /** Epoch milliseconds. */
   readonly at: number;
   readonly agentId: string;
+  /** The agent on whose behalf it was attempted, under grants that held; undefined for an agent that acted for itself. */
+  readonly principalId?: string | undefined;
   /** Trimmed and lower-cased. */
   readonly actionType: string;
   readonly decision: Decision;
 }
 
-/** Number of actions of one agent, action type and decision in a stretch of the log. */
-export interface HistoryCount {
-  readonly agentId: string;
-  readonly actionType: string;
-  readonly decision: Decision;
+/** Number of actions of one agent, principal, action type and decision in a stretch of the log. */
+export interface HistoryCount extends Omit<HistoryEntry, "at"> {
   readonly count: number;
 }
 
@@ -73,6 +72,8 @@ interface PageRow {
   readonly seqs: string | null;
   readonly times: string;
   readonly agents: string;
+  /** Empty texts for agents that acted for themselves. */
+  readonly principals: string;
   readonly types: string;
   readonly decisions: string;
 }
@@ -87,12 +88,19 @@ async function readPage(
   const { rows } = await reader.query<PageRow>({ ...readHistoryPage, values: [workspaceId, from, before, limit] });
   const [row] = rows;
   if (row === undefined || row.seqs === null) return { entries: [], nextIndex: before };
-  const [seqs, times, agents, types, decisions] = [row.seqs, row.times, row.agents, row.types, row.decisions].map(
-    (column) => column.split("\n"),
-  ) as [string[], string[], string[], string[], string[]];
+  const columns = [row.seqs, row.times, row.agents, row.principals, row.types, row.decisions];
+  const [seqs, times, agents, principals, types, decisions] = columns.map((column) => column.split("\n")) as [
+    string[],
+    string[],
+    string[],
+    string[],
+    string[],
+    string[],
+  ];
   const entries = seqs.map((_, index) => ({
     at: Number(times[index]),
     agentId: agents[index] as string,
+    principalId: principals[index] || undefined,
     actionType: types[index] as string,
     decision: decisionFromNumber(Number(decisions[index])),
   }));
@@ -106,9 +114,13 @@ async function countStretch(
   before: number,
 ): Promise<readonly HistoryCount[]> {
   if (from >= before) return [];
-  type Row = Omit<HistoryCount, "decision"> & { readonly decision: number };
+  type Row = Omit<HistoryCount, "decision" | "principalId"> & { readonly decision: number; principalId: string | null };
   const { rows } = await reader.query<Row>({ ...countHistory, values: [workspaceId, from, before] });
-  return rows.map((row) => ({ ...row, decision: decisionFromNumber(row.decision) }));
+  return rows.map(({ principalId, decision, ...row }) => ({
+    ...row,
+    principalId: principalId ?? undefined,
+    decision: decisionFromNumber(decision),
+  }));
 }
 
 async function firstAfter(

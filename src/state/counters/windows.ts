@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { compilePatterns } from "../../policy/names.ts";
 import type { CompiledPatterns, CounterReading, CounterSpec, Decision } from "../../policy/types.ts";
-import type { History, HistoryCount, MissingHistory } from "./log-history.ts";
+import type { History, HistoryCount, HistoryEntry, MissingHistory } from "./log-history.ts";
 
 /** Size of the cache from action types to windows, in characters of the types and 8 for each window. */
 const CACHED_CHARACTERS = 4_194_304;
@@ -24,7 +24,7 @@ export class VelocityWindows {
   readonly #workspaceId: string;
   readonly #kept: number;
   readonly #minKept: number;
-  readonly #agents = new AgentNumbers();
+  readonly #parties = new Parties();
   /** Longest first: the history that the longest loads is often enough for the others. */
   #windows = new Map<string, WindowCounts>();
   #maxKept: number;
@@ -60,7 +60,7 @@ export class VelocityWindows {
     for (const spec of specs.toSorted((a, b) => b.windowMs - a.windowMs)) {
       const id = idOf(spec);
       if (this.#windows.has(id)) continue;
-      const window = before.get(id) ?? new WindowCounts(spec, nextIndex, this.#agents, this.#membership);
+      const window = before.get(id) ?? new WindowCounts(spec, nextIndex, this.#parties, this.#membership);
       this.#windows.set(id, window);
     }
     this.#maxKept = Math.max(this.#minKept, Math.floor(this.#kept / Math.max(1, this.#windows.size)));
@@ -100,15 +100,18 @@ export class VelocityWindows {
    * Counts an action that was decided. For a batch that may be rolled back, adds a step to `undo` that removes the action
    * again.
    */
-  record(agentId: string, actionType: string, at: number, decision: Decision, undo?: (() => void)[]): void {
+  record({ actionType, at, decision, ...party }: HistoryEntry, undo?: (() => void)[]): void {
     for (const window of this.#windowsByType.memo(actionType)) {
       if (!window.countsDecision(decision)) continue;
-      window.record(agentId, at);
+      window.record(party, at);
       undo?.push(window.rollback);
     }
   }
 
-  /** Reads the counter of a rule, including the action at hand. `now` MUST NOT go back. */
+  /**
+   * Reads the counter of a rule for the group of an agent, including the action at hand, which the agent does or is the principal
+   * of. `now` MUST NOT go back.
+   */
   read(spec: CounterSpec, agentId: string, now: number): CounterReading {
     const window = this.#windowOf(spec, now);
     const { past, ...group } = this.#readGroup(spec, window, agentId);
@@ -161,7 +164,14 @@ export interface Membership {
   departmentsOf(agentId: string): readonly string[];
 }
 
-/** Numbers for agents, from 0, so that a counted action takes four bytes for its agent. Shared by all counters. */
+/** The agents that an action counts for: the one that acts, and the principal that it acts for. */
+export interface Party {
+  readonly agentId: string;
+  /** Undefined for an agent that acts for itself. */
+  readonly principalId?: string | undefined;
+}
+
+/** Numbers for agents, from 0, so that a recorded action takes four bytes for its agent. */
 export class AgentNumbers {
   readonly #numbers = new Map<string, number>();
   readonly #ids: string[] = [];
@@ -185,62 +195,101 @@ export class AgentNumbers {
   }
 }
 
+/** An agent and the principal that it acted for, by their numbers. */
+interface Pair {
+  readonly actor: number;
+  readonly principal: number;
+}
+
+/** Numbers for parties: an agent that acts for itself has its own number, and each pair of actor and principal another one. */
+class Parties {
+  readonly #numbers = new AgentNumbers();
+  readonly #pairs = new Map<number, Pair>();
+
+  /** Returns the number of a party, and assigns the next one on first use. */
+  numberOf({ agentId, principalId = agentId }: Party): number {
+    if (principalId === agentId) return this.#numbers.numberOf(agentId);
+    const party = this.#numbers.numberOf(`${agentId} ${principalId}`);
+    if (!this.#pairs.has(party)) {
+      const pair = { actor: this.#numbers.numberOf(agentId), principal: this.#numbers.numberOf(principalId) };
+      this.#pairs.set(party, pair);
+    }
+    return party;
+  }
+
+  /** Returns the pair that a number stands for; undefined for an agent that acts for itself. */
+  pairOf(party: number): Pair | undefined {
+    return this.#pairs.get(party);
+  }
+
+  /** Returns the number of an agent; undefined for one that has none yet. */
+  find(agentId: string): number | undefined {
+    return this.#numbers.find(agentId);
+  }
+
+  /** Returns the agent with a number. */
+  idOf(agent: number): string {
+    return this.#numbers.idOf(agent);
+  }
+}
+
 interface Group {
   readonly departmentIds: readonly string[];
   count: number;
 }
 
 /**
- * Counts of the actions of one window, by agent and by group.
- * INVARIANT: a group's count is the sum of its members' counts; a group is forgotten before its members change.
+ * Counts of the actions of one window, by agent and by group. An action counts for the agent that acts and for its principal; in a
+ * group with both it counts once.
+ * INVARIANT: a group's count is the number of actions with a party in it; a group is forgotten before its members change.
  */
 export class GroupCounts {
-  readonly #agents: AgentNumbers;
+  readonly #parties: Parties;
   readonly #membership: Membership;
   #counts: number[] = [];
   #total = 0;
+  /** Counts of the actions on behalf of others, by acting agent and principal. */
+  readonly #delegated = new Map<number, Map<number, number>>();
   readonly #groups = new Map<string, Group>();
   readonly #groupsByDepartment = new Map<string, Set<Group>>();
 
   /** Creates counts of zero. `membership` MUST reflect the state that the next action is decided against. */
-  constructor(agents: AgentNumbers, membership: Membership) {
-    this.#agents = agents;
+  constructor(parties: Parties, membership: Membership) {
+    this.#parties = parties;
     this.#membership = membership;
   }
 
-  /** Count of all agents. */
+  /** Count of all actions. */
   get total(): number {
     return this.#total;
   }
 
-  /** Adds to an agent's count; a negative number subtracts. O(groups that contain the agent). */
-  add(agent: number, count: number): void {
-    while (this.#counts.length <= agent) this.#counts.push(0);
-    this.#counts[agent] = (this.#counts[agent] as number) + count;
+  /** Adds to the counts of a party; a negative number subtracts. O(groups that contain one of its agents). */
+  add(party: number, count: number): void {
     this.#total += count;
-    if (this.#groups.size > 0) this.#addToGroups(this.#membership.departmentsOf(this.#agents.idOf(agent)), count);
+    const pair = this.#parties.pairOf(party);
+    if (pair !== undefined) this.#addToDelegated(pair, count);
+    const agents = pair === undefined ? [party] : [pair.actor, pair.principal];
+    for (const agent of agents) this.#addToAgent(agent, count);
+    if (this.#groups.size > 0) this.#addToGroups(agents, count);
   }
 
   /** Returns the count of an agent. */
   countFor(agentId: string): number {
-    return this.#counts[this.#agents.find(agentId) ?? -1] ?? 0;
+    return this.#counts[this.#parties.find(agentId) ?? -1] ?? 0;
   }
 
   /** Visits the agents with a count above 0, in no particular order. */
   forEach(visit: (agentId: string, count: number) => void): void {
-    for (const [agent, count] of this.#counts.entries()) if (count > 0) visit(this.#agents.idOf(agent), count);
+    for (const [agent, count] of this.#counts.entries()) if (count > 0) visit(this.#parties.idOf(agent), count);
   }
 
   /** Returns the same as `countForDepartments`, without keeping the group: each kept group adds to the cost of every action. */
   peekDepartments(departmentIds: readonly string[]): number {
-    const known = this.#groups.get(departmentIds.join("+"));
-    if (known !== undefined) return known.count;
-    let count = 0;
-    for (const agentId of this.#membership.membersOfAny(departmentIds)) count += this.countFor(agentId);
-    return count;
+    return this.#groups.get(departmentIds.join("+"))?.count ?? this.#countMembers(departmentIds);
   }
 
-  /** Returns the count of the members of one or more departments, each member once. Summed on first use, then kept. */
+  /** Returns the count of the members of one or more departments, each action once. Summed on first use, then kept. */
   countForDepartments(departmentIds: readonly string[]): number {
     const key = departmentIds.join("+");
     let group = this.#groups.get(key);
@@ -264,12 +313,28 @@ export class GroupCounts {
   clear(): void {
     this.#counts = [];
     this.#total = 0;
+    this.#delegated.clear();
     this.#groups.clear();
     this.#groupsByDepartment.clear();
   }
 
-  #addToGroups(departmentIds: readonly string[], count: number): void {
-    // A group may contain several of the agent's departments, but counts the action once.
+  #addToAgent(agent: number, count: number): void {
+    while (this.#counts.length <= agent) this.#counts.push(0);
+    this.#counts[agent] = (this.#counts[agent] as number) + count;
+  }
+
+  #addToDelegated({ actor, principal }: Pair, count: number): void {
+    const own = this.#delegated.get(actor) ?? new Map<number, number>();
+    const sum = (own.get(principal) ?? 0) + count;
+    if (sum === 0) own.delete(principal);
+    else own.set(principal, sum);
+    if (own.size === 0) this.#delegated.delete(actor);
+    else this.#delegated.set(actor, own);
+  }
+
+  #addToGroups(agents: readonly number[], count: number): void {
+    const departmentIds = agents.flatMap((agent) => this.#membership.departmentsOf(this.#parties.idOf(agent)));
+    // A group may contain several of these departments, but counts the action once.
     const seen = departmentIds.length > 1 ? new Set<Group>() : undefined;
     for (const departmentId of departmentIds) {
       for (const group of this.#groupsByDepartment.get(departmentId) ?? []) {
@@ -281,14 +346,27 @@ export class GroupCounts {
   }
 
   #createGroup(departmentIds: readonly string[]): Group {
-    const group = { departmentIds, count: 0 };
-    for (const agentId of this.#membership.membersOfAny(departmentIds)) group.count += this.countFor(agentId);
+    const group = { departmentIds, count: this.#countMembers(departmentIds) };
     for (const departmentId of departmentIds) {
       const known = this.#groupsByDepartment.get(departmentId);
       if (known === undefined) this.#groupsByDepartment.set(departmentId, new Set([group]));
       else known.add(group);
     }
     return group;
+  }
+
+  /** Counts the actions of the members of some departments: the sum of their counts, without those that two of them share. */
+  #countMembers(departmentIds: readonly string[]): number {
+    const members = this.#membership.membersOfAny(departmentIds);
+    let count = 0;
+    for (const agentId of members) {
+      count += this.countFor(agentId);
+      const delegated = this.#delegated.get(this.#parties.find(agentId) ?? -1);
+      for (const [principal, shared] of delegated ?? []) {
+        if (members.has(this.#parties.idOf(principal))) count -= shared;
+      }
+    }
+    return count;
   }
 }
 
@@ -315,7 +393,7 @@ export class WindowCounts {
   /** The counts as of the last `advance`. */
   readonly counts: GroupCounts;
   readonly #spec: CounterSpec;
-  readonly #agents: AgentNumbers;
+  readonly #parties: Parties;
   #head = new RingBuffer();
   #tail = new RingBuffer();
   #unloaded: UnloadedSpan | undefined;
@@ -325,12 +403,12 @@ export class WindowCounts {
   #mirroredUntil = Number.NEGATIVE_INFINITY;
 
   /** Creates a window without history. `since` is the index of the first action that will be recorded. */
-  constructor(spec: CounterSpec, since: number, agents: AgentNumbers, membership: Membership) {
+  constructor(spec: CounterSpec, since: number, parties: Parties, membership: Membership) {
     this.windowMs = spec.windowMs;
     this.patterns = compilePatterns(spec.patterns);
-    this.counts = new GroupCounts(agents, membership);
+    this.counts = new GroupCounts(parties, membership);
     this.#spec = spec;
-    this.#agents = agents;
+    this.#parties = parties;
     this.#boundary = since;
   }
 
@@ -346,12 +424,12 @@ export class WindowCounts {
   }
 
   /** Counts an action that matches the window. */
-  record(agentId: string, at: number): void {
+  record(party: Party, at: number): void {
     // A window that no rule reads any more would otherwise grow forever.
     this.#dropUntil(at - this.windowMs);
-    const agent = this.#agents.numberOf(agentId);
-    this.#tail.push(at, agent);
-    this.counts.add(agent, 1);
+    const number = this.#parties.numberOf(party);
+    this.#tail.push(at, number);
+    this.counts.add(number, 1);
   }
 
   /**
@@ -436,8 +514,8 @@ export class WindowCounts {
     const isWhole = history.rest.length === 0;
     // The stretch of a longer window fits a shorter one only if all its actions came one by one.
     if (windowMs > missing.windowMs || (windowMs < missing.windowMs && !isWhole)) return;
-    for (const agent of this.#pushEntries(history, missing.after + missing.windowMs - windowMs)) {
-      this.counts.add(agent, 1);
+    for (const party of this.#pushEntries(history, missing.after + missing.windowMs - windowMs)) {
+      this.counts.add(party, 1);
     }
     const count = this.#addCounts(history.rest, 1);
     this.#unloaded = count === 0 ? undefined : { from: history.nextIndex, before: missing.before, count };
@@ -459,14 +537,14 @@ export class WindowCounts {
     this.#boundary = unloaded.before;
   }
 
-  /** Appends the matching entries later than a time to the head. Returns their agents. */
+  /** Appends the matching entries later than a time to the head. Returns their parties. */
   #pushEntries({ entries }: History, after: number): number[] {
     const pushed: number[] = [];
     for (const entry of entries) {
       if (entry.at <= after || !this.#matches(entry)) continue;
-      const agent = this.#agents.numberOf(entry.agentId);
-      this.#head.push(entry.at, agent);
-      pushed.push(agent);
+      const party = this.#parties.numberOf(entry);
+      this.#head.push(entry.at, party);
+      pushed.push(party);
     }
     return pushed;
   }
@@ -476,7 +554,7 @@ export class WindowCounts {
     let sum = 0;
     for (const each of counts) {
       if (!this.#matches(each)) continue;
-      this.counts.add(this.#agents.numberOf(each.agentId), sign * each.count);
+      this.counts.add(this.#parties.numberOf(each), sign * each.count);
       sum += each.count;
     }
     return sum;
@@ -496,8 +574,8 @@ export class WindowCounts {
 const INITIAL_CAPACITY = 16;
 
 /**
- * Actions in the order of the log, in a ring buffer that doubles when it is full: 12 bytes each, 16 with tags. Adding and
- * removing are amortised O(1).
+ * Actions in the order of the log, each with the number of its agent or party, in a ring buffer that doubles when it is full: 12
+ * bytes each, 16 with tags. Adding and removing are amortised O(1).
  */
 export class RingBuffer {
   #times = new Float64Array(INITIAL_CAPACITY);

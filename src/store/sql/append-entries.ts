@@ -25,6 +25,7 @@ const ENTRY = {
   entry_id: "r.entry_id",
   kind: "r.kind::smallint",
   agent_id: "r.agent_id",
+  principal_id: "nullif(r.principal_id, '')",
   action_type: "r.action_type",
   decision: "r.decision::smallint",
   ref_id: "nullif(r.ref_id, '')",

@@ -112,31 +112,33 @@ export const findFirstAfter = {
 
 /**
  * Reads a page of decisions, oldest first, as one row of columns joined by line feeds: the client parses it much faster than
- * a row per decision. Ids and normalised action types hold no line feed. All columns are null for an empty page.
+ * a row per decision. Ids and normalised action types hold no line feed; an agent that acted for itself has an empty principal. All columns are null for an empty page.
  * Parameters: workspace, first index, index to stop before, most decisions.
  */
 export const readHistoryPage = {
   name: "read-history-page",
   text: `select string_agg(seq::text, E'\n' order by seq) as seqs, string_agg(at_ms::text, E'\n' order by seq) as times,
       string_agg(agent_id, E'\n' order by seq) as agents, string_agg(action_type, E'\n' order by seq) as types,
+      string_agg(coalesce(principal_id, ''), E'\n' order by seq) as principals,
       string_agg(decision::text, E'\n' order by seq) as decisions
     from (
-      select seq, at_ms, agent_id, action_type, decision from ledger_entry
+      select seq, at_ms, agent_id, principal_id, action_type, decision from ledger_entry
       where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_COUNTED}
       order by ledger_entry.seq limit $4
     ) page`,
 };
 
 /**
- * Counts the decisions in a stretch of the log by agent, action type and decision. Order is not guaranteed.
+ * Counts the decisions in a stretch of the log by agent, principal, action type and decision. Order is not guaranteed.
  * Parameters: workspace, first index, index to stop before.
  */
 export const countHistory = {
   name: "count-history",
-  text: `select agent_id as "agentId", action_type as "actionType", decision, count(*)::float8 as count
+  text: `select agent_id as "agentId", principal_id as "principalId", action_type as "actionType", decision,
+      count(*)::float8 as count
     from ledger_entry
     where workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_COUNTED}
-    group by agent_id, action_type, decision`,
+    group by agent_id, principal_id, action_type, decision`,
 };
 
 /**

@@ -1,5 +1,5 @@
 const COLUMNS = `seq::float8 as seq, at_ms::float8 as at, kind, entry_id as "entryId", agent_id as "agentId",
-  action_type as "actionType", decision, ref_id as "refId"`;
+  principal_id as "principalId", action_type as "actionType", decision, ref_id as "refId"`;
 
 const headColumn = (column: string): string => `(select ${column} from ledger_head where workspace_id = $1)`;
 
@@ -24,8 +24,8 @@ export const readEntriesFrom = {
  */
 export const readMirrored = {
   name: "read-mirrored",
-  text: `select seq::float8 as seq, at_ms::float8 as at, kind, agent_id as "agentId", action_type as "actionType", decision,
-      leaf_hash as "leafHash"
+  text: `select seq::float8 as seq, at_ms::float8 as at, kind, agent_id as "agentId", principal_id as "principalId",
+      action_type as "actionType", decision, leaf_hash as "leafHash"
     from ledger_entry where workspace_id = $1 and seq >= $2 order by ledger_entry.seq limit $3`,
 };
 

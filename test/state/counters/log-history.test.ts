@@ -29,6 +29,10 @@ describe("the history of windows", () => {
     workspace = await openWorkspace();
     agentIds = [await workspace.agent(), await workspace.agent(), await workspace.agent()];
     await workspace.department(...agentIds.slice(0, 2));
+    const [grantorAgentId = "", ...delegates] = agentIds;
+    for (const granteeAgentId of delegates) {
+      await workspace.authority.createGrant({ grantorAgentId, granteeAgentId, actionTypes: ["pay*"] });
+    }
     await workspace.mandate([
       velocityRule(60, { scope: Scope.WORKSPACE, windowSeconds: 1n }),
       velocityRule(60, { scope: Scope.DEPARTMENT, windowSeconds: 3_600n }),
@@ -36,7 +40,10 @@ describe("the history of windows", () => {
     const below = seededBelow(7);
     for (let count = 0; count < ACTIONS; count++) {
       const actionType = ACTION_TYPES[below(3)] as string;
-      await workspace.intercept({ agentId: agentIds[below(3)] as string, actionType });
+      const agentId = agentIds[below(3)] as string;
+      // Under a grant, or with a claim that no grant bears out.
+      const under = below(3) === 0 ? { onBehalfOf: agentIds[below(2)] as string } : {};
+      await workspace.intercept({ agentId, actionType, ...under });
       if (below(4) === 0) await delay(below(30));
       if (below(20) === 0) await workspace.agent();
     }
@@ -45,16 +52,17 @@ describe("the history of windows", () => {
     stored = log.entries.map(({ seq, atMs }) => {
       const found = decisions.get(seq);
       if (found === undefined) return null;
-      const { action, decision } = found;
-      return { at: atMs, agentId: action.agent_id, actionType: action.action_type, decision };
+      const { action, decision, decision_path, on_behalf_of } = found;
+      const principalId = decision_path === "delegation" ? undefined : on_behalf_of;
+      return { at: atMs, agentId: action.agent_id, principalId, actionType: action.action_type, decision };
     });
   });
   after(() => workspace.close());
 
   const between = (from: number, before: number): HistoryEntry[] =>
     stored.slice(from, before).filter((entry) => entry !== null);
-  const textOf = ({ agentId, actionType, decision }: Omit<HistoryCount, "count">): string =>
-    `${agentId} ${actionType} ${decision}`;
+  const textOf = ({ agentId, principalId, actionType, decision }: Omit<HistoryCount, "count">): string =>
+    `${agentId} ${principalId} ${actionType} ${decision}`;
   const tally = (entries: readonly HistoryEntry[]): Map<string, number> =>
     new Map([...Map.groupBy(entries, textOf)].map(([kind, those]) => [kind, those.length]));
   const tallied = (counts: readonly HistoryCount[]): Map<string, number> =>

@@ -1,4 +1,4 @@
-import type { CounterSpec, Decision } from "../../../src/policy/types.ts";
+import type { CounterSpec } from "../../../src/policy/types.ts";
 import type { History, HistoryCount, HistoryEntry, MissingHistory } from "../../../src/state/counters/log-history.ts";
 import type { Membership } from "../../../src/state/counters/windows.ts";
 
@@ -26,7 +26,10 @@ export function counterSpec(change: Partial<CounterSpec> = {}): CounterSpec {
   return { key: "pay*", patterns: ["pay*"], countDecisions: [], windowMs: 1000, scope: "agent", ...change };
 }
 
-/** Counts straight from the definition: every matching attempt of the group later than now minus the window, plus this one. */
+/**
+ * Counts straight from the definition: every matching attempt by a member of the group, or on behalf of one, later than now minus the
+ * window, plus this one.
+ */
 export function naiveCount(
   log: readonly HistoryEntry[],
   counter: CounterSpec,
@@ -43,7 +46,7 @@ export function naiveCount(
   };
   const counted = log.filter(
     (entry) =>
-      isMember(entry.agentId) &&
+      [entry.agentId, entry.principalId ?? entry.agentId].some(isMember) &&
       entry.actionType.startsWith("pay") &&
       entry.at > now - counter.windowMs &&
       (counter.countDecisions.length === 0 || counter.countDecisions.includes(entry.decision)),
@@ -52,10 +55,12 @@ export function naiveCount(
 }
 
 function countsOf(entries: readonly HistoryEntry[]): HistoryCount[] {
-  const byKind = Map.groupBy(entries, ({ agentId, actionType, decision }) => `${agentId} ${actionType} ${decision}`);
-  return [...byKind].map(([kind, those]) => {
-    const [agentId = "", actionType = "", decision] = kind.split(" ");
-    return { agentId, actionType, decision: decision as Decision, count: those.length };
+  const kindOf = ({ agentId, principalId = "", actionType, decision }: HistoryEntry): string =>
+    [agentId, principalId, actionType, decision].join(" ");
+  return [...Map.groupBy(entries, kindOf).values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const { at: _, ...kind } = first;
+    return [{ ...kind, count: 1 + others.length }];
   });
 }
 

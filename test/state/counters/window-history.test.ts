@@ -27,7 +27,7 @@ describe("velocity windows", () => {
 
   function record(entry: HistoryEntry, undo?: (() => void)[]): void {
     log.push(entry);
-    windows.record(entry.agentId, entry.actionType, entry.at, entry.decision, undo);
+    windows.record(entry, undo);
   }
 
   function complete(now: number, page = 2): void {

@@ -18,6 +18,7 @@ const SPECS: readonly CounterSpec[] = [
 
 const ENTRY = {
   agentId: fc.constantFrom(...AGENTS),
+  principalId: fc.constantFrom(undefined, undefined, ...AGENTS),
   actionType: fc.constantFrom("pay", "pay.send", "read"),
   decision: fc.constantFrom<Decision>("allow", "block", "escalate"),
 };
@@ -80,19 +81,21 @@ class Workspace {
     this.append(entry);
   }
 
-  append({ agentId, actionType, decision }: Omit<HistoryEntry, "at">): void {
-    this.log.push({ agentId, actionType, decision, at: this.now });
-    this.windows.record(agentId, actionType, this.now, decision);
+  append({ agentId, principalId, actionType, decision }: Omit<HistoryEntry, "at">): void {
+    const entry = { agentId, principalId, actionType, decision, at: this.now };
+    this.log.push(entry);
+    this.windows.record(entry);
   }
 
-  rollBack({ agentId, actionType, decision }: Omit<HistoryEntry, "at">): void {
+  rollBack({ agentId, principalId, actionType, decision }: Omit<HistoryEntry, "at">): void {
     this.complete();
     const undo: (() => void)[] = [];
     const tentative = [...this.log];
     for (const other of [agentId, ...AGENTS]) {
       this.assertCounts(other, tentative);
-      tentative.push({ agentId: other, actionType, decision, at: this.now });
-      this.windows.record(other, actionType, this.now, decision, undo);
+      const entry = { agentId: other, principalId, actionType, decision, at: this.now };
+      tentative.push(entry);
+      this.windows.record(entry, undo);
     }
     for (const rollback of undo.reverse()) rollback();
     for (const other of AGENTS) this.assertCounts(other);
@@ -194,7 +197,7 @@ describe("velocity windows", () => {
     windows.load(windows.missing(0, 0) as MissingHistory, nothing);
     const before = heldBytes();
     for (let seq = 0; seq < 2_000_000; seq++) {
-      windows.record("a", "pay", seq, "allow");
+      windows.record({ agentId: "a", actionType: "pay", at: seq, decision: "allow" });
       if (seq % 1_000 === 0) windows.settle(seq + 1);
     }
     expect(heldBytes() - before).to.be.below(26_000_000);
@@ -205,7 +208,7 @@ describe("velocity windows", () => {
     const windows = new VelocityWindows(membershipOf(DEPARTMENTS), "workspace-1", { kept: 1, minKept: 1 });
     const spec = counterSpec({ scope: "workspace" });
     windows.require([spec], 5);
-    windows.record("b", "pay", 1_400, "allow");
+    windows.record({ agentId: "b", actionType: "pay", at: 1_400, decision: "allow" });
     expect(() => windows.read(spec, "a", 1_500)).to.throw("no history for this time yet");
     const missing = windows.missing(1_500, 6);
     expect(missing).to.deep.equal({ from: undefined, before: 6, after: 500, windowMs: 1_000 });
@@ -254,6 +257,25 @@ describe("velocity windows", () => {
     });
     expect(windows.read(counterSpec(), "a", 1_999).source).to.equal("mirror");
     expect(windows.read(counterSpec(), "a", 2_000).source).to.equal("decision_log");
+  });
+
+  it("count an action for the agent and for its principal, and once in a group with both.", () => {
+    const workspace = new Workspace({ kept: 8, minKept: 8, page: 8 });
+    const ofDepartment = counterSpec({ scope: "department" });
+    const ofWorkspace = counterSpec({ scope: "workspace", windowMs: 500 });
+    const countsOf = (spec: CounterSpec) =>
+      AGENTS.map((agentId) => workspace.windows.read(spec, agentId, workspace.now).count - 1);
+    workspace.complete();
+    for (const spec of SPECS) workspace.windows.read(spec, "b", workspace.now);
+    // `a` is in x, `b` in x and y, `c` in y, `d` in none.
+    workspace.append({ agentId: "a", principalId: "b", actionType: "pay", decision: "allow" });
+    workspace.append({ agentId: "d", principalId: "c", actionType: "pay", decision: "allow" });
+    workspace.append({ agentId: "c", principalId: "c", actionType: "pay", decision: "allow" });
+    expect(countsOf(counterSpec())).to.deep.equal([1, 1, 2, 1]);
+    expect(countsOf(ofDepartment)).to.deep.equal([1, 3, 3, 1]);
+    expect(countsOf(ofWorkspace)).to.deep.equal([3, 3, 3, 3]);
+    workspace.now += 2_000;
+    for (const spec of [counterSpec(), ofDepartment, ofWorkspace]) expect(countsOf(spec)).to.deep.equal([0, 0, 0, 0]);
   });
 
   it("name the group and its members.", () => {

@@ -5,7 +5,6 @@ import { Shown } from "../../kit/shown.tsx";
 import { durationText } from "../../kit/time.tsx";
 
 const WHOSE: Readonly<Record<string, string>> = {
-  agent: "this agent",
   department: "the department together",
   workspace: "the workspace together",
 };
@@ -18,14 +17,14 @@ export function LimitBars({ body }: { readonly body: JsonObject }) {
     <ul className="stack">
       {limits.map((limit) => (
         <li key={`${textAt(limit, "mandate_id")} ${textAt(limit, "rule")} ${textAt(limit, "group")}`}>
-          <LimitBar limit={limit} />
+          <LimitBar limit={limit} actorId={textAt(body, "action.agent_id")} />
         </li>
       ))}
     </ul>
   );
 }
 
-function LimitBar({ limit }: { readonly limit: JsonValue }) {
+function LimitBar({ limit, actorId }: { readonly limit: JsonValue; readonly actorId: string }) {
   const [count = 0, max = 0] = [numberAt(limit, "count"), numberAt(limit, "limit")];
   const window = durationText((numberAt(limit, "window") ?? 0) * 1_000);
   const members = numberAt(limit, "members") ?? 0;
@@ -42,7 +41,7 @@ function LimitBar({ limit }: { readonly limit: JsonValue }) {
         <span style={{ width: `${Math.min(100, (100 * count) / Math.max(1, max))}%` }} />
       </div>
       <p className="hint">
-        Counts {WHOSE[scope] ?? <Shown text={scope} />}
+        Counts <Whose scope={scope} group={textAt(limit, "group")} actorId={actorId} />
         {scope === "agent" ? "" : ` (${members.toLocaleString("en")} ${members === 1 ? "agent" : "agents"})`}, by{" "}
         <Link href={`/mandates/${textAt(limit, "mandate_id")}`}>
           <code>{textAt(limit, "rule")}</code> of the mandate
@@ -50,5 +49,27 @@ function LimitBar({ limit }: { readonly limit: JsonValue }) {
         {textAt(limit, "source") === "mirror" ? "; its history was read from the mirror" : ""}
       </p>
     </div>
+  );
+}
+
+/** Names the group of a counter. A counter of one agent that did not act counts for the principal. */
+function Whose({
+  scope,
+  group,
+  actorId,
+}: {
+  readonly scope: string;
+  readonly group: string;
+  readonly actorId: string;
+}) {
+  if (scope !== "agent") return WHOSE[scope] ?? <Shown text={scope} />;
+  if (group === actorId) return "this agent";
+  return (
+    <>
+      the principal{" "}
+      <Link href={`/agents/${group}`}>
+        <code>{group}</code>
+      </Link>
+    </>
   );
 }

@@ -106,7 +106,7 @@ function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decis
       {query.isSuccess && limits.length === 0 ? <p className="hint">No limit counts this action.</p> : null}
       <ul className="stack">
         {limits.slice(0, shown).map((limit) => (
-          <li key={`${limit.mandateId} ${limit.rule}`}>
+          <li key={`${limit.mandateId} ${limit.rule} ${limit.group}`}>
             <LimitBar limit={limit} />
           </li>
         ))}

@@ -80,6 +80,7 @@ function Sentence({ limit }: LimitProps) {
   const { sequenceMode, actionTypes, steps, maxCount = 0n, windowSeconds, scope, tool, countDecisions } = limit;
   const window = durationText(Number(windowSeconds) * 1_000);
   const decisions = countDecisions.map((each) => COUNTED[each] ?? "").join(" or ");
+  const isShared = sequenceMode === SequenceMode.VELOCITY && scope === Scope.AGENT;
   return (
     <>
       {sequenceMode === SequenceMode.ORDERED ? (
@@ -92,6 +93,7 @@ function Sentence({ limit }: LimitProps) {
         </>
       )}
       {decisions === "" ? "" : `, counting what was ${decisions}`}; counted for {SCOPES[scope] ?? "a group"}
+      {isShared ? ", also what others do on its behalf" : ""}
       {tool === undefined ? null : (
         <>
           ; fires on calls of <Shown text={tool} />
