@@ -1,6 +1,7 @@
+import { invalidField } from "../errors.ts";
 import type { Steps } from "../log/queue.ts";
 import { Checks } from "../policy/checks.ts";
-import { argumentsFrom, toolNameFrom } from "../policy/names.ts";
+import { argumentsFrom, toolKey, toolNameFrom } from "../policy/names.ts";
 import type { Decision, EvaluationContext } from "../policy/types.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
@@ -17,9 +18,11 @@ import { type Attempt, NO_APPROVAL, type Refusal, refusal, type Verdict } from "
 /**
  * Decides one action against the state of its workspace. Synchronous. It changes nothing that a decision could see: the journal
  * notes how to undo what counters build for it, and windows forget actions that have left them. The agent MUST be in the state.
+ * Throws INVALID_FIELD for an action that names two tools.
  */
 export function decide(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Outcome {
   const attempt = attemptFrom(state, action, nowMs, journal);
+  assertOneTool(attempt);
   return outcomeFrom(attempt, verdictOf(attempt));
 }
 
@@ -51,6 +54,16 @@ function attemptFrom(state: WorkspaceState, action: Action, nowMs: number, journ
   const tool = named === undefined ? undefined : policies.tool(named)?.schema;
   const toolName = tool?.name ?? named;
   return { state, action, agent, toolName, tool, nowMs, journal };
+}
+
+/** Throws INVALID_FIELD if the action type is the name of a registered tool and the request names another one. */
+function assertOneTool({ state: { policies }, action, toolName }: Attempt): void {
+  const { actionType, normalisedType } = action;
+  if (toolName === undefined) return;
+  const typed = policies.tool(actionType) ?? policies.tool(normalisedType);
+  if (typed === undefined || toolKey(typed.schema.name) === toolKey(toolName)) return;
+  const conflict = `names \`${toolName}\`, but the action type is the name of the registered tool \`${typed.schema.name}\``;
+  throw invalidField(action.tool === undefined ? "metadata.tool" : "tool", `${conflict}; name one tool`);
 }
 
 function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, verdict: Verdict): Outcome {

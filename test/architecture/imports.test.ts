@@ -85,7 +85,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "errors.ts"],
   webhook: ["registry", "log", "state", "store", "tree", "async", "errors.ts"],
   // Without store, registry or server: the same state, action and time must always decide the same.
-  decision: ["semantic", "log", "state", "policy", "tree", "async", "gen"],
+  decision: ["semantic", "log", "state", "policy", "tree", "async", "errors.ts", "gen"],
   registry: ["log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A copy of the log's counters; the log never waits for it.
   mirror: ["log", "state", "policy", "store"],

@@ -361,6 +361,15 @@ const POINTS: readonly (readonly [point: string, attack: (scene: Scene) => Promi
         [{ ...own, tool: "pay", metadata: { tool: ["pay"] } }, /metadata\.tool` must be text/],
         [{ ...own, metadata: { mcp_server: ["fs"] } }, /metadata\.mcp_server` must be text/],
       ]);
+      const names = /`tool` names `read`, but the action type is the name of the registered tool `pay`; name one tool/;
+      const inMetadata = /`metadata\.tool` names `read`, but the action type is the name of the registered tool `pay`/;
+      await expectRefused(scene, [
+        [{ ...own, action_type: "pay", tool: "read" }, names],
+        [{ ...own, action_type: " ＰAY ", tool: "read" }, names],
+        [{ ...own, action_type: "Pay", metadata: { tool: "read" } }, inMetadata],
+      ]);
+      await expectAll(scene, "allow", [{ ...own, action_type: "read.more", tool: "pay", metadata: { amount: 1 } }]);
+      await expectAll(scene, "allow", [{ ...own, action_type: "PAY", tool: "Pay", metadata: { amount: 1 } }]);
       await expectAll(scene, "allow", [{ ...own, tool: "read", metadata: { tool: "READ" } }]);
       await expectAll(scene, "allow", [{ ...own, tool: "read", metadata: { tool: null } }]);
     },

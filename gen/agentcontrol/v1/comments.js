@@ -1205,7 +1205,7 @@ export const comments = {
   "agentcontrol.v1.InterceptRequest.action_content": "Content of the action, at most 1 MiB; a request of 1 MiB has room for a little less.",
   "agentcontrol.v1.InterceptRequest.agent_id": "The agent that acts.",
   "agentcontrol.v1.InterceptRequest.metadata": "Metadata that rules may read. `arguments` holds the tool's arguments; without it the metadata itself is taken as the arguments. Arguments may be the JSON text of an object; the parsed object is read by rules and sealed. `tool` may name the tool, and `mcp_server` its MCP server. Null counts as missing; any other type is refused, as is a `tool` that differs from the request's. At most 64 levels deep.",
-  "agentcontrol.v1.InterceptRequest.tool": "The tool that the action calls, in any case; else `metadata.tool`, else a tool whose name equals the action type.",
+  "agentcontrol.v1.InterceptRequest.tool": "The tool that the action calls, in any case; else `metadata.tool`, else a tool whose name equals the action type. Where the action type is the name of a registered tool, another tool is refused.",
   "agentcontrol.v1.InterceptRequest.session_id": "The session that the agent acts in. A session that is not the agent's own blocks the action.",
   "agentcontrol.v1.InterceptRequest.on_behalf_of": "The principal (an agent id) that the action is for. Needs an active grant chain from it.",
   "agentcontrol.v1.InterceptRequest.grant_id": "The grant to use. A grant that is not the agent's own blocks the action.",

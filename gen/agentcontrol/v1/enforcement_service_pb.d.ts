@@ -654,7 +654,8 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
   metadata?: JsonObject | undefined;
 
   /**
-   * The tool that the action calls, in any case; else `metadata.tool`, else a tool whose name equals the action type.
+   * The tool that the action calls, in any case; else `metadata.tool`, else a tool whose name equals the action type. Where the action
+   * type is the name of a registered tool, another tool is refused.
    *
    * @generated from field: optional string tool = 5;
    */
