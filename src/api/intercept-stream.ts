@@ -58,7 +58,10 @@ class InterceptStream {
     try {
       for await (const request of requests) {
         this.#inFlight += 1;
-        void this.#replyTo(request).then((reply) => this.#add(reply));
+        void this.#replyTo(request).then((reply) => {
+          request.answered();
+          this.#add(reply);
+        });
         while (this.#inFlight >= MAX_IN_FLIGHT && !this.#isStopped)
           await new Promise<void>((resolve) => (this.#wakeReader = resolve));
         if (this.#isStopped) return;

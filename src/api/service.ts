@@ -16,6 +16,8 @@ export interface CheckedRequest<M> {
   readonly caller: Caller;
   /** The refusal of its key, or the violation that validation found; such a request MUST NOT be served. Undefined for a valid one. */
   readonly fault: ControlPlaneError | undefined;
+  /** Ends the count of its bytes. MUST be called once the request is answered. */
+  readonly answered: () => void;
 }
 
 type MethodFunction<M> =

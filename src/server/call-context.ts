@@ -10,8 +10,10 @@ import { SMALL_REQUEST } from "./large-requests.ts";
 export interface CallObserver {
   /** Maps anything thrown to the error for the caller, and logs a fault of the service. */
   report(call: Call, error: unknown): ControlPlaneError;
-  /** Opens the portion of the bytes that a call holds until it ends. */
+  /** Opens a portion of the bytes of requests: those that a call holds until it ends, or those of a stream's message. */
   held(call: Call): Portion;
+  /** Opens the portion of the bytes that the answer to a call holds until its caller has it. */
+  answer(call: Call): Portion;
   /** Resolves when the next step on a large request of the call may be taken. Rejects once the call is aborted. */
   turn(call: Call): Promise<void>;
   /** Called once, when the call ends, with the name of its gRPC code. */
@@ -31,8 +33,10 @@ export class Call implements CallContext {
   /** Set by admission, before any service function runs. */
   caller!: Caller;
   readonly #observer: CallObserver;
-  #heldBytes = 0;
+  /** Bytes of the request that have arrived; of a stream, those of the message that is arriving. */
+  #arrivedBytes = 0;
   #held: Portion | undefined;
+  #answer: Portion | undefined;
   /** Created on first use: most calls never need the signal. */
   #controller: AbortController | undefined;
   #abortedWith: ControlPlaneError | undefined;
@@ -72,12 +76,31 @@ export class Call implements CallContext {
   /** Counts bytes of the request as they arrive. Throws OVERLOADED when its workspace or agent would hold more than its share. */
   hold(bytes: number): void {
     if (this.#isOver) return;
+    this.#arrivedBytes += bytes;
+    // The messages of a stream count once they are whole. A large one must not wait for that.
+    if (this.isBidi && this.#arrivedBytes <= SMALL_REQUEST) return;
     this.#held ??= this.#observer.held(this);
-    this.#held.add(bytes);
-    this.#heldBytes += bytes;
+    this.#held.add(this.#arrivedBytes - this.#held.amount);
   }
 
-  async giveWay(bytes = this.#heldBytes): Promise<void> {
+  /** Counts as many bytes of a unary request as it has once it is unpacked. Throws as `hold` does. */
+  holdAtLeast(bytes: number): void {
+    if (bytes > this.#arrivedBytes) this.hold(bytes - this.#arrivedBytes);
+  }
+
+  /**
+   * Counts a whole message of a stream until the returned function is called. Throws OVERLOADED when the workspace or agent would hold
+   * more than its share.
+   */
+  holdMessage(bytes: number): () => void {
+    this.#arrivedBytes = 0;
+    this.#held?.empty();
+    const portion = this.#observer.held(this);
+    portion.add(bytes);
+    return () => portion.release();
+  }
+
+  async giveWay(bytes = this.#arrivedBytes): Promise<void> {
     if (bytes <= SMALL_REQUEST) return;
     await this.#observer.turn(this);
     this.assertInTime();
@@ -162,6 +185,21 @@ export class Call implements CallContext {
   succeed(): void {
     if (this.#drainedWith !== undefined) throw this.#drainedWith;
     this.#end("OK");
+  }
+
+  /**
+   * Ends a unary call with success, and counts the bytes of its answer until `delivered` is called. Throws OVERLOADED when its
+   * workspace or agent would hold more than its share.
+   */
+  succeedWith(bytes: number): void {
+    this.#answer = this.#observer.answer(this);
+    this.#answer.add(bytes);
+    this.succeed();
+  }
+
+  /** Notes that the caller has the answer, or is gone. */
+  delivered(): void {
+    this.#answer?.release();
   }
 
   /** Ends the call with a failure and returns the error for the caller. Also logs faults that come after the end. */

@@ -25,11 +25,12 @@ import {
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { sizeOfMessage } from "./answer-size.ts";
 import type { Call } from "./call-context.ts";
 import { type ArrivedMessage, checkedBody } from "./connect-body.ts";
 import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
 import { fitTrailers } from "./grpc.ts";
-import { headerOf, sendError, sendJson } from "./http-reply.ts";
+import { headerOf, onceClosed, sendError, sendJson } from "./http-reply.ts";
 import {
   type Arrival,
   type IncomingCall,
@@ -53,6 +54,7 @@ export interface ConnectHandlerOptions {
 /** One HTTP request, carried through the library in its context. */
 interface Exchange {
   readonly request: IncomingMessage;
+  readonly response: ServerResponse;
   readonly arrival: Arrival;
   /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
@@ -124,8 +126,13 @@ export class ConnectHandler {
     const pipeline = this.#pipeline;
     const options = { jsonOptions: { ignoreUnknownFields: false, ...decodeOptions(pipeline.maxDepth) } };
     if (method.methodKind === "unary") {
-      const answer = (request: Message, context: HandlerContext) =>
-        pipeline.unary(served(context), () => request).catch(rethrowTo(context));
+      const answer = (request: Message, context: HandlerContext) => {
+        const call = served(context);
+        onceClosed(exchangeOf(context).response, () => call.delivered());
+        // The library encodes the answer.
+        const measured = (response: Message) => ({ value: response, bytes: sizeOfMessage(response) });
+        return pipeline.unary(call, () => request, measured).catch(rethrowTo(context));
+      };
       router.rpc(method as DescMethodUnary, answer, options);
     } else if (method.methodKind === "server_streaming") {
       const answer = (request: Message, context: HandlerContext) => {
@@ -158,7 +165,7 @@ export class ConnectHandler {
   ): Promise<void> {
     const contextValues = createContextValues();
     const bare = universalRequestFromNodeRequest(request, response, undefined, contextValues);
-    const exchange: Exchange = { request, arrival, signal: bare.signal };
+    const exchange: Exchange = { request, response, arrival, signal: bare.signal };
     const universal = { ...bare, body: this.#bodyOf(exchange, handler.method, bare.header) };
     contextValues.set(EXCHANGE, exchange);
     // The deadline is the pipeline's.
@@ -193,7 +200,7 @@ export class ConnectHandler {
       await call?.giveWay(bytes.length);
       return replaceUnknownWords?.(value as JsonValue) ? Buffer.from(JSON.stringify(value)) : bytes;
     };
-    return checkedBody(chunksOf(exchange, method), headers, { maxBytes: this.#maxBodyBytes, check });
+    return checkedBody(chunksOf(exchange), headers, { maxBytes: this.#maxBodyBytes, check });
   }
 
   /** Returns the library's reply, with our reason added if the library could not read the request. */
@@ -241,12 +248,11 @@ export class ConnectHandler {
 const hasLeft = (error: unknown): boolean =>
   error instanceof ConnectError && (error.code === Code.Canceled || error.code === Code.Aborted);
 
-/** Yields the body as it arrives. The requests of a stream are not held until it ends, so they are not counted. */
-async function* chunksOf(exchange: Exchange, { methodKind }: DescMethod): AsyncGenerator<Uint8Array> {
-  const isCounted = methodKind !== "bidi_streaming";
+/** Yields the body as it arrives. */
+async function* chunksOf(exchange: Exchange): AsyncGenerator<Uint8Array> {
   // A refusal in the middle of the body must not destroy the request: the client still reads the response.
   for await (const chunk of exchange.request.iterator({ destroyOnReturn: false })) {
-    if (isCounted) exchange.call?.hold((chunk as Buffer).length);
+    exchange.call?.hold((chunk as Buffer).length);
     yield chunk as Buffer;
   }
 }

@@ -1,4 +1,5 @@
 import type { EventEmitter } from "node:events";
+import type { ServerHttp2Stream } from "node:http2";
 import { create, type DescFile, type DescMethod, type DescService, type Message, toBinary } from "@bufbuild/protobuf";
 import { anyPack, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import {
@@ -8,6 +9,7 @@ import {
   ServerCredentials,
   type ServerDuplexStream,
   type ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
   type ServerInterceptor,
   type ServerUnaryCall,
   type ServerWritableStream,
@@ -70,14 +72,15 @@ export interface GrpcServer {
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const { pipeline, health, tls, maxBodyBytes, keepaliveMs = DEFAULT_KEEPALIVE_MS } = options;
   const services = pipeline.services.map(({ service }) => service);
+  const admissions = new Admissions(pipeline);
   const server = new Server({
     "grpc.max_receive_message_length": maxBodyBytes,
     "grpc.keepalive_time_ms": keepaliveMs,
     "grpc.keepalive_timeout_ms": KEEPALIVE_TIMEOUT_MS,
     "grpc.enable_channelz": 0,
-    interceptors: [statusReasons(maxBodyBytes), unblockStreamWrites],
+    interceptors: [statusReasons(maxBodyBytes, admissions), admissions.interceptor, unblockStreamWrites],
   });
-  for (const service of services) addService(server, service, pipeline);
+  for (const service of services) addService(server, service, pipeline, admissions);
   const grpcHealth = addHealth(server, services, health);
   addReflection(server, services);
   const credentials = tls === undefined ? ServerCredentials.createInsecure() : secure(tls);
@@ -127,13 +130,95 @@ function close(server: Server, graceMs: number): Promise<void> {
   });
 }
 
+/** End of a call from outside, which may come before anything listens for it. */
+interface Departure {
+  isOver: boolean;
+  listener: () => void;
+}
+
+type CallListener = Parameters<ServerInterceptingCallInterface["start"]>[0];
+
+/** Admits calls by their metadata, before anything of their bodies is read, and counts the bodies as they arrive. */
+class Admissions {
+  readonly #pipeline: Pipeline;
+  readonly #methods: ReadonlyMap<string, DescMethod>;
+  /** Admitted calls by the objects that grpc-js makes for them: the call, and its metadata. */
+  readonly #admitted = new WeakMap<object, Call>();
+
+  constructor(pipeline: Pipeline) {
+    this.#pipeline = pipeline;
+    const methods = pipeline.services.flatMap(({ service }) => service.methods);
+    this.#methods = new Map(methods.map((method) => [`/${methodName(method)}`, method]));
+  }
+
+  /** Holds a call back until it is admitted. Calls of other services pass. */
+  readonly interceptor: ServerInterceptor = ({ path }, call) => {
+    const method = this.#methods.get(path);
+    if (method !== undefined) this.#holdBack(method, call);
+    return call as ServerInterceptingCall;
+  };
+
+  /** Returns the admitted call of an object that grpc-js has made for it. */
+  of(made: ServerInterceptingCallInterface | Metadata): Call | undefined {
+    return this.#admitted.get(made);
+  }
+
+  #holdBack(method: DescMethod, call: ServerInterceptingCallInterface): void {
+    const { start } = call;
+    call.start = (listener) => {
+      const departure: Departure = { isOver: false, listener: () => undefined };
+      start.call(call, {
+        onReceiveMetadata: (metadata) => void this.#admit(method, call, metadata, listener, departure),
+        onReceiveMessage: (message) => listener.onReceiveMessage(message),
+        onReceiveHalfClose: () => listener.onReceiveHalfClose(),
+        onCancel() {
+          departure.isOver = true;
+          departure.listener();
+          listener.onCancel();
+        },
+      });
+    };
+  }
+
+  async #admit(
+    method: DescMethod,
+    call: ServerInterceptingCallInterface,
+    metadata: Metadata,
+    listener: CallListener,
+    departure: Departure,
+  ): Promise<void> {
+    const incoming = incomingFrom(call, metadata, departure);
+    try {
+      const admitted = await this.#pipeline.admit(method, incoming);
+      if (departure.isOver) return;
+      this.#admitted.set(call, admitted).set(metadata, admitted);
+      countBody(call, admitted);
+      listener.onReceiveMetadata(metadata);
+    } catch (error) {
+      call.sendStatus(statusFrom(error, incoming, undefined));
+    }
+  }
+}
+
+/** Counts the body of a call as it arrives. grpc-js itself reports whole messages only. */
+function countBody(call: ServerInterceptingCallInterface, admitted: Call): void {
+  const { stream } = call as unknown as { readonly stream: ServerHttp2Stream };
+  stream.on("data", ({ length }: Buffer) => {
+    try {
+      admitted.hold(length);
+    } catch (error) {
+      call.sendStatus(statusFrom(admitted.fail(error), admitted.incoming, admitted));
+    }
+  });
+}
+
 /** Registers every method of a service with grpc-js and connects it to the pipeline. */
-function addService(server: Server, service: DescService, pipeline: Pipeline): void {
+function addService(server: Server, service: DescService, pipeline: Pipeline, admissions: Admissions): void {
   const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
   const implementation: UntypedServiceImplementation = {};
   for (const method of service.methods) {
     definition[method.name] = methodDefinition(method);
-    implementation[method.name] = handlerFor(method, pipeline);
+    implementation[method.name] = handlerFor(method, pipeline, admissions);
   }
   server.addService(definition, implementation);
 }
@@ -156,8 +241,8 @@ type UnaryCall = ServerUnaryCall<Buffer, Buffer>;
 type ServerStreamCall = ServerWritableStream<Buffer, Buffer>;
 type BidiStreamCall = ServerDuplexStream<Buffer, Buffer>;
 
-function handlerFor(method: DescMethod, pipeline: Pipeline): UntypedHandleCall {
-  const wire = new GrpcMethod(method, pipeline);
+function handlerFor(method: DescMethod, pipeline: Pipeline, admissions: Admissions): UntypedHandleCall {
+  const wire = new GrpcMethod(method, pipeline, admissions);
   if (method.methodKind === "unary")
     return (call: UnaryCall, respond: sendUnaryData<Buffer>) => void wire.unary(call, respond);
   if (method.methodKind === "server_streaming") return (call: ServerStreamCall) => void wire.serverStream(call);
@@ -168,22 +253,28 @@ function handlerFor(method: DescMethod, pipeline: Pipeline): UntypedHandleCall {
 class GrpcMethod {
   readonly #method: DescMethod;
   readonly #pipeline: Pipeline;
+  readonly #admissions: Admissions;
 
-  constructor(method: DescMethod, pipeline: Pipeline) {
+  constructor(method: DescMethod, pipeline: Pipeline, admissions: Admissions) {
     this.#method = method;
     this.#pipeline = pipeline;
+    this.#admissions = admissions;
   }
 
   async unary(grpc: UnaryCall, respond: sendUnaryData<Buffer>): Promise<void> {
-    const incoming = incomingFrom(grpc);
-    let call: Call | undefined;
+    const call = this.#callOf(grpc);
     try {
-      call = await this.#pipeline.admit(this.#method, incoming);
-      const response = this.#encode(await this.#pipeline.unary(call, this.#readerOf(call, grpc)));
-      grpc.sendMetadata(responseMetadata(incoming));
+      const response = await this.#pipeline.unary(call, this.#readerOf(call, grpc), (message) => {
+        const value = this.#encode(message);
+        return { value, bytes: value.length };
+      });
+      // grpc-js also reports the regular end of a call in this way, once its last byte is on its way.
+      if (grpc.cancelled) call.delivered();
+      else (grpc as EventEmitter).once("cancelled", () => call.delivered());
+      grpc.sendMetadata(responseMetadata(call.incoming));
       respond(null, response);
     } catch (error) {
-      respond(statusFrom(error, incoming, call));
+      respond(statusFrom(error, call.incoming, call));
     }
   }
 
@@ -199,13 +290,11 @@ class GrpcMethod {
     grpc: ServerStreamCall | BidiStreamCall,
     serve: (call: Call) => AsyncIterable<Message> | Promise<AsyncIterable<Message>>,
   ): Promise<void> {
-    const incoming = incomingFrom(grpc);
-    let call: Call | undefined;
+    const call = this.#callOf(grpc);
     try {
-      call = await this.#pipeline.admit(this.#method, incoming);
       const replies = await serve(call);
       // Headers are sent at once, so that the caller sees an open stream before the first reply.
-      grpc.sendMetadata(responseMetadata(incoming));
+      grpc.sendMetadata(responseMetadata(call.incoming));
       for await (const reply of replies) {
         const bytes = this.#encode(reply);
         if (bytes.byteLength >= LARGE_REPLY_BYTES) await sent(grpc, bytes, call.signal);
@@ -214,7 +303,7 @@ class GrpcMethod {
       grpc.end();
     } catch (error) {
       // grpc-js sends the emitted error as the status after the replies that are already written.
-      if (!grpc.destroyed) grpc.emit("error", statusFrom(error, incoming, call));
+      if (!grpc.destroyed) grpc.emit("error", statusFrom(error, call.incoming, call));
     }
   }
 
@@ -235,9 +324,15 @@ class GrpcMethod {
     if (grpc.cancelled) throw cancelled();
   }
 
+  #callOf({ metadata }: { readonly metadata: Metadata }): Call {
+    const call = this.#admissions.of(metadata);
+    if (call === undefined) throw new Error("the call was not admitted");
+    return call;
+  }
+
   #readerOf(call: Call, { request }: { readonly request: Buffer }): () => Promise<Message> {
     return async () => {
-      call.hold(request.length);
+      call.holdAtLeast(request.length);
       await call.giveWay();
       return this.#decode(request);
     };
@@ -253,25 +348,25 @@ class GrpcMethod {
   }
 }
 
-function incomingFrom(grpc: UnaryCall | ServerStreamCall | BidiStreamCall): IncomingCall {
+function incomingFrom(call: ServerInterceptingCallInterface, metadata: Metadata, departure: Departure): IncomingCall {
   const receivedAt = performance.now();
   const header = (name: string) => {
-    const value = grpc.metadata.get(name)[0];
+    const value = metadata.get(name)[0];
     return typeof value === "string" ? value : value?.toString("base64");
   };
-  const deadline = Number(grpc.getDeadline());
+  const deadline = Number(call.getDeadline());
   // grpc-js reports a passed deadline as a disconnect, and its timer may fire a millisecond early.
   const reason = () => (Date.now() + 1 >= deadline ? deadlineExceeded() : cancelled());
   return {
     wire: "grpc",
     receivedAt,
     requestId: requestIdFrom(header(REQUEST_ID_HEADER)),
-    address: addressOfPeer(grpc.getPeer()),
+    address: addressOfPeer(call.getPeer()),
     header,
     timeoutMs: () => (deadline === Number.POSITIVE_INFINITY ? undefined : deadline - Date.now()),
     onLeave(listener) {
-      if (grpc.cancelled) listener(reason);
-      else (grpc as EventEmitter).once("cancelled", () => listener(reason));
+      if (departure.isOver) listener(reason);
+      else departure.listener = () => listener(reason);
     },
   };
 }
@@ -341,11 +436,12 @@ function settledOr(
  * Adds our reasons to statuses that grpc-js creates outside a handler: for too large requests and passed deadlines. Interceptors
  * do not see these statuses, so this wraps the call's own `sendStatus`.
  */
-function statusReasons(maxBodyBytes: number): ServerInterceptor {
+function statusReasons(maxBodyBytes: number, admissions: Admissions): ServerInterceptor {
   return (_method, call) => {
     const send = call.sendStatus;
     call.sendStatus = function sendStatus(this: ServerInterceptingCall, bare) {
       const fault = hasStatusDetails(bare.metadata) ? undefined : errorFromStatus(bare, maxBodyBytes);
+      if (fault !== undefined) admissions.of(call)?.fail(fault);
       send.call(this, fault === undefined ? bare : grpcStatusFrom(fault));
     };
     return call as ServerInterceptingCall;

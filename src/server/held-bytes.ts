@@ -14,6 +14,18 @@ export function maxHeldBytesFor(maxBodyBytes: number): number {
   return Math.max(MAX_HELD_BYTES, LARGEST_BODIES * maxBodyBytes);
 }
 
+/** Creates the pot of bytes of answers to unary calls that their callers have not read. */
+export function createAnswerBytes(size: number = MAX_HELD_BYTES): SharedPot {
+  return new SharedPot({
+    name: "answer_bytes",
+    size,
+    unit: "bytes of answers that are not read",
+    advice: "the request may have taken effect; read what was answered, or ask for less at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
+}
+
 /** Creates the pot of bytes of one kind of route. */
 export function createHeldBytes(
   name: "request_bytes" | "mcp_message_bytes" | "hook_bytes" | "kept_result_bytes",

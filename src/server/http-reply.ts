@@ -7,6 +7,12 @@ export function headerOf({ headers }: IncomingMessage, name: string): string | u
   return typeof value === "object" ? value.join(", ") : value;
 }
 
+/** Calls back once a response is sent to its end, or its connection is closed. */
+export function onceClosed(response: ServerResponse, listener: () => void): void {
+  if (response.closed || response.destroyed) listener();
+  else response.once("close", listener);
+}
+
 /** Headers of responses made for one caller. */
 export const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 

@@ -9,7 +9,7 @@ import { assertMayCall, CallerFinder, type CallerFinderOptions } from "./admissi
 import { Call, type CallObserver } from "./call-context.ts";
 import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
-import { createHeldBytes } from "./held-bytes.ts";
+import { createAnswerBytes, createHeldBytes } from "./held-bytes.ts";
 import type { IncomingCall } from "./incoming-call.ts";
 import { LargeRequests } from "./large-requests.ts";
 import { createCallMetrics } from "./metrics.ts";
@@ -32,6 +32,8 @@ export interface PipelineOptions extends CallerFinderOptions, Omit<OpenStreamsOp
   readonly defaultDeadlineMs?: number;
   /** Bytes of request bodies that workspaces share, of which one alone holds half. Default 256 MiB. */
   readonly maxHeldBytes?: number;
+  /** Bytes of answers that are not read yet, which workspaces share. Default 256 MiB. */
+  readonly maxAnswerBytes?: number;
   /** Queue of large requests, shared with the other routes of the process. Default: a queue for this pipeline only. */
   readonly largeRequests?: LargeRequests;
   /** Counter of wrong keys, shared with the other routes of the process. Default: a counter for this pipeline only. */
@@ -44,6 +46,12 @@ export interface PipelineOptions extends CallerFinderOptions, Omit<OpenStreamsOp
 
 /** Reads and decodes the request of an admitted call. Throws a `ControlPlaneError` for bytes that cannot be decoded. */
 export type ReadRequest = () => Message | Promise<Message>;
+
+/** The answer to a unary call as a wire sends it. */
+export interface Encoded<T> {
+  readonly value: T;
+  readonly bytes: number;
+}
 
 /** A request of a bidirectional stream. */
 export interface StreamedRequest {
@@ -68,6 +76,7 @@ export class Pipeline {
   readonly #metrics: ReturnType<typeof createCallMetrics>;
   readonly #streams: OpenStreams;
   readonly #held: SharedPot;
+  readonly #answers: SharedPot;
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -79,6 +88,7 @@ export class Pipeline {
     this.maxDepth = maxDepth;
     this.#callers = new CallerFinder(options);
     this.#held = createHeldBytes("request_bytes", options.maxHeldBytes);
+    this.#answers = createAnswerBytes(options.maxAnswerBytes);
     this.#wrongKeys = options.wrongKeys ?? new WrongKeys(log);
     this.#streams = new OpenStreams({ ...options, callers: this.#callers });
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
@@ -86,6 +96,7 @@ export class Pipeline {
     this.#metrics = createCallMetrics(options.metrics, this.#calls);
     this.#observer = {
       held: ({ caller }) => this.#held.open(caller),
+      answer: ({ caller }) => this.#answers.open(caller),
       turn: ({ caller, signal }) => largeRequests.turn(caller, signal),
       report: (call, error) => reportFault(log, error, failedCall(call, this.#callers)),
       ended: (call, code) => this.#record(call, code),
@@ -110,12 +121,15 @@ export class Pipeline {
     }
   }
 
-  /** Serves an admitted unary call. Settles at the deadline at the latest, even if the service function does not return. */
-  async unary(call: Call, read: ReadRequest): Promise<Message> {
+  /**
+   * Serves an admitted unary call. Settles at the deadline at the latest, even if the service function does not return. The wire MUST
+   * call `delivered` once the caller has the answer or is gone.
+   */
+  async unary<T>(call: Call, read: ReadRequest, encode: (response: Message) => Encoded<T>): Promise<T> {
     try {
-      const response = await call.unlessAborted(this.#serveUnary(call, read));
-      call.succeed();
-      return response;
+      const { value, bytes } = encode(await call.unlessAborted(this.#serveUnary(call, read)));
+      call.succeedWith(bytes);
+      return value;
     } catch (error) {
       throw call.fail(error);
     }
@@ -223,15 +237,17 @@ export class Pipeline {
 
   async #checkedRequest(call: Call, { request, bytes }: StreamedRequest): Promise<CheckedRequest<Message>> {
     const { incoming, endpoint, caller: first } = call;
+    let answered = (): void => undefined;
     try {
+      answered = call.holdMessage(bytes);
       const caller = await this.#callers.find(incoming);
       assertMayCall(caller, endpoint.access, endpoint.method);
       // Last, because finding the caller may have taken as long as a query.
       await call.giveWay(bytes);
       endpoint.check(request);
-      return { request, caller, fault: undefined };
+      return { request, caller, fault: undefined, answered };
     } catch (error) {
-      return { request, caller: first, fault: controlPlaneErrorFrom(error) };
+      return { request, caller: first, fault: controlPlaneErrorFrom(error), answered };
     }
   }
 

@@ -21,6 +21,8 @@ import {
 } from "./harness.ts";
 
 const INTERCEPT = EnforcementService.method.intercept;
+/** Encodes a response as itself. */
+const asItIs = (value: Message) => ({ value, bytes: 0 });
 
 function pipelineOf(...services: ServiceDefinition[]) {
   return new Pipeline({ services, authenticate: callerFor, log: pino({ level: "silent" }), metrics: new Registry() });
@@ -59,7 +61,9 @@ describe("Pipeline", () => {
     for (let count = 1; count <= 2; count++) {
       const pipeline = new Pipeline({ ...options, services: [enforcementWith({})], metrics: new Registry() });
       const call = await pipeline.admit(INTERCEPT, incoming());
-      const error = await pipeline.unary(call, () => create(INTERCEPT.input)).catch((thrown: unknown) => thrown);
+      const error = await pipeline
+        .unary(call, () => create(INTERCEPT.input), asItIs)
+        .catch((thrown: unknown) => thrown);
       expect(error).to.have.property("reason", ErrorReason.INVALID_FIELD);
     }
   });
@@ -89,7 +93,7 @@ describe("Pipeline", () => {
 describe("a pipeline without a transport", () => {
   const intercept = async (pipeline: Pipeline, signal?: AbortSignal): Promise<unknown> => {
     const call = await pipeline.admit(INTERCEPT, incoming(signal));
-    return pipeline.unary(call, () => create(INTERCEPT.input, GOOD) as Message);
+    return pipeline.unary(call, () => create(INTERCEPT.input, GOOD) as Message, asItIs);
   };
 
   it("ends a call whose function watches its signal when the caller goes away", async () => {

@@ -197,7 +197,11 @@ async function callPipeline(pipeline: Pipeline, method: DescMethod, init: object
     timeoutMs: () => undefined,
     onLeave: () => undefined,
   });
-  return pipeline.unary(call, () => create(method.input, init as never));
+  return pipeline.unary(
+    call,
+    () => create(method.input, init as never),
+    (value) => ({ value, bytes: 0 }),
+  );
 }
 
 /** A client that calls through a pipeline; `keyOf` gives the key of a caller. */

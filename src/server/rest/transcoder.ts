@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Message } from "@bufbuild/protobuf";
 import type { Call } from "../call-context.ts";
 import { cancelled, methodNotAllowed } from "../errors.ts";
-import { headerOf, sendJson } from "../http-reply.ts";
+import { headerOf, onceClosed, sendJson } from "../http-reply.ts";
 import { type Arrival, type IncomingCall, timeoutFromHeader } from "../incoming-call.ts";
-import type { Pipeline } from "../pipeline.ts";
+import type { Encoded, Pipeline } from "../pipeline.ts";
 import { JsonReaders, type JsonWriter, JsonWriters } from "./json.ts";
 import {
   assertAcceptsJson,
@@ -110,8 +110,10 @@ class Transcoder implements RestTranscoder {
     const { request, response, match } = exchange;
     assertAcceptsJson(request.headers.accept);
     const call = await this.#pipeline.admit(match.route.method, incomingFrom(exchange));
-    const message = await this.#pipeline.unary(call, () => this.#read(exchange, call));
-    sendJson(response, 200, match.route.write(message));
+    const read = (): Promise<Message> => this.#read(exchange, call);
+    const json = await this.#pipeline.unary(call, read, (message) => encoded(match.route.write(message)));
+    onceClosed(response, () => call.delivered());
+    sendJson(response, 200, json);
   }
 
   async #answerStream(exchange: Exchange): Promise<void> {
@@ -133,6 +135,8 @@ class Transcoder implements RestTranscoder {
     return route.read({ body, captured, query, lastEventId: headerOf(request, "last-event-id") });
   }
 }
+
+const encoded = (json: string): Encoded<string> => ({ value: json, bytes: Buffer.byteLength(json) });
 
 function incomingFrom({ request, response, arrival }: Exchange): IncomingCall {
   return {
