@@ -13,7 +13,7 @@ import { createId } from "../store/ids.ts";
 import { type AuthorityView, viewFrom } from "./existing-authority.ts";
 import { signFederationToken, type TokenSigner } from "./federation-token.ts";
 import { KIND_TRAITS } from "./kind-traits.ts";
-import { assertWithin, getParentGrant, type RequestedAuthority } from "./parent-grant.ts";
+import { assertWithin, getParentGrant, type RequestedAuthority, secondsOf } from "./parent-grant.ts";
 
 /** A request for new authority. Which members apply depends on the kind; the others are undefined. */
 export interface AuthorityDraft {
@@ -132,16 +132,34 @@ function assertActive({ state }: ChangeScope, agentId: string): void {
 interface Lifetime {
   readonly startsAtMs: number | undefined;
   readonly expiresAtMs: number | null;
+  /** Of a grant that expires. */
+  readonly ttlSeconds: number | undefined;
+}
+
+/**
+ * Returns the lifetime of a grant. A child ends with its parent if it asks for none, or for no longer than its parent was given for,
+ * of which a part is over.
+ */
+function grantLifetime(lastsSeconds: number | undefined, parent: AuthorityItem | undefined, nowMs: number): Lifetime {
+  const parentSeconds = parent === undefined ? undefined : secondsOf(parent);
+  const parentEndMs = parent?.sealed.expires_at_ms ?? null;
+  const ttlSeconds = lastsSeconds ?? parentSeconds;
+  if (lastsSeconds === undefined) return { startsAtMs: undefined, expiresAtMs: parentEndMs, ttlSeconds };
+  const asked = nowMs + lastsSeconds * 1000;
+  const isCut = parentEndMs !== null && parentSeconds !== undefined && lastsSeconds <= parentSeconds;
+  return { startsAtMs: undefined, expiresAtMs: isCut ? Math.min(asked, parentEndMs) : asked, ttlSeconds };
 }
 
 function lifetimeOf(draft: AuthorityDraft, parent: AuthorityItem | undefined, nowMs: number): Lifetime {
   const { kind, lastsSeconds = KIND_TRAITS[kind].defaultSeconds } = draft;
+  if (kind === "grant") return grantLifetime(lastsSeconds, parent, nowMs);
+  const ttlSeconds = undefined;
   const startsAtMs = kind === "temporal_window" ? (draft.startsAtMs ?? nowMs) : undefined;
-  if (lastsSeconds === undefined) return { startsAtMs, expiresAtMs: parent?.sealed.expires_at_ms ?? null };
+  if (lastsSeconds === undefined) return { startsAtMs, expiresAtMs: null, ttlSeconds };
   const expiresAtMs = (startsAtMs ?? nowMs) + lastsSeconds * 1000;
   if (expiresAtMs <= nowMs) throw invalidField("starts_at", "lies so far back that the window would be over already");
   if (expiresAtMs > MAX_TIME_MS) throw invalidField("starts_at", "must let the window end before the year 10000");
-  return { startsAtMs, expiresAtMs };
+  return { startsAtMs, expiresAtMs, ttlSeconds };
 }
 
 /** Checks a draft against the state at the end of the log, and returns the authority to seal. */
@@ -154,11 +172,12 @@ async function checkedAuthority(
   const { grantorAgentId, agentId, parentGrantId } = draft;
   for (const id of [grantorAgentId, agentId]) if (typeof id === "string") assertActive(scope, id);
   const parent = parentGrantId === undefined ? undefined : await getParentGrant(scope, parentGrantId);
-  const { startsAtMs, expiresAtMs } = lifetimeOf(draft, parent, scope.nowMs);
+  const { startsAtMs, expiresAtMs, ttlSeconds } = lifetimeOf(draft, parent, scope.nowMs);
   if (parent !== undefined) assertWithin(parent, requested, expiresAtMs);
-  const times = withoutUndefined<Pick<SealedAuthority, "expires_at_ms" | "starts_at_ms" | "prefix">>({
+  const times = withoutUndefined<Pick<SealedAuthority, "expires_at_ms" | "starts_at_ms" | "ttl_seconds" | "prefix">>({
     expires_at_ms: expiresAtMs,
     starts_at_ms: startsAtMs,
+    ttl_seconds: ttlSeconds,
     prefix,
   });
   return { id: createId(KIND_TRAITS[draft.kind].prefix), ...requested, ...times };

@@ -8,7 +8,10 @@ import { AuthorityEntity } from "../store/entities.ts";
 import { authorityNotFound } from "./kind-traits.ts";
 
 /** The part of new authority that the request alone determines. */
-export type RequestedAuthority = Omit<SealedAuthority, "id" | "expires_at_ms" | "starts_at_ms" | "prefix">;
+export type RequestedAuthority = Omit<
+  SealedAuthority,
+  "id" | "expires_at_ms" | "starts_at_ms" | "ttl_seconds" | "prefix"
+>;
 
 /** Maximum length of a chain of grants: a decision under a grant checks all of them. */
 export const MAX_CHAIN = 16;
@@ -33,6 +36,13 @@ export async function getParentGrant(scope: ChangeScope, grantId: string): Promi
   const broken = chainOf(parent).find((link) => !isInForce(link, scope.nowMs));
   if (broken !== undefined) throw parentInactive(broken.sealed.id, itemStatus(broken, scope.nowMs));
   return parent;
+}
+
+/** Returns the seconds that a grant was given for: those sealed with it, else its lifetime. Undefined for one that never expires. */
+export function secondsOf({ sealed, createdAtMs }: AuthorityItem): number | undefined {
+  const { ttl_seconds, expires_at_ms } = sealed;
+  if (ttl_seconds !== undefined || expires_at_ms === null) return ttl_seconds;
+  return Math.ceil((expires_at_ms - createdAtMs) / 1000);
 }
 
 /** Tests that every action type which the narrower pattern matches is matched by the wider one. */
@@ -67,7 +77,9 @@ function violationsOf(
     if (beyond.has(pattern)) add(`action_types[${index}]`, "is not lent by the parent grant", "ACTION_TYPE_NOT_LENT");
   }
   if ((expiresAtMs ?? Number.POSITIVE_INFINITY) > (sealed.expires_at_ms ?? Number.POSITIVE_INFINITY)) {
-    add("ttl_seconds", "goes beyond the expiry of the parent grant", "EXPIRES_AFTER_PARENT");
+    const most = `is more than the ${secondsOf(parent)} seconds of the parent grant`;
+    const change = "ask for no more, or leave it out to end with the parent";
+    add("ttl_seconds", `${most}; ${change}`, "EXPIRES_AFTER_PARENT");
   }
   const left = sealed.max_uses === null ? Number.POSITIVE_INFINITY : sealed.max_uses - uses;
   if (requested.max_uses !== null && requested.max_uses > left) {

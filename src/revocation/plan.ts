@@ -1,5 +1,5 @@
 import { keysOfAgent } from "../registry/keys.ts";
-import type { AuthorityItem } from "../state/authority.ts";
+import { type AuthorityItem, chainOf } from "../state/authority.ts";
 import type { AuthorityKind, RevokedIds } from "../state/control-changes.ts";
 import { ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -36,26 +36,32 @@ function withChildren({ authority }: WorkspaceState, grants: Iterable<AuthorityI
 }
 
 /**
+ * Tests whether a grant that ends with an agent counts as given. What the agent neither gave nor received counts with the nearest
+ * grant of its chain that the agent did.
+ */
+function isGiven(grant: AuthorityItem, agentId: string): boolean {
+  const nearest = chainOf(grant).find(
+    ({ sealed }) => sealed.grantor_agent_id === agentId || sealed.agent_id === agentId,
+  );
+  return nearest?.sealed.grantor_agent_id === agentId;
+}
+
+/**
  * Collects what depends on an agent: its sessions, credentials, grants given and received with all child grants, windows,
- * contracts, tokens and tool policies, unless expired. A child of a received grant counts as received, whoever gave it;
- * each grant counts once.
+ * contracts, tokens and tool policies, unless expired. Each grant counts once.
  */
 function authorityOf(state: WorkspaceState, agentId: string, nowMs: number): RevokedAuthority {
   const { authority } = state;
   const open = (items: Iterable<AuthorityItem>): AuthorityItem[] =>
     sorted([...items].filter(({ sealed }) => isOpen(sealed.expires_at_ms, nowMs)));
   const own = (kind: AuthorityKind): AuthorityItem[] => open(authority.heldBy(agentId, kind));
-  const received = withChildren(state, authority.heldBy(agentId, "grant"));
-  const given = withChildren(
-    state,
-    [...authority.givenBy(agentId)].filter(({ sealed }) => !received.has(sealed.id)),
-  );
-  for (const id of received.keys()) given.delete(id);
+  const grants = withChildren(state, [...authority.heldBy(agentId, "grant"), ...authority.givenBy(agentId)]);
+  const given = Map.groupBy(grants.values(), (grant) => isGiven(grant, agentId));
   return {
     sessions: own("session"),
     credentials: own("credential"),
-    grants_given: open(given.values()),
-    grants_received: open(received.values()),
+    grants_given: open(given.get(true) ?? []),
+    grants_received: open(given.get(false) ?? []),
     temporal_windows: own("temporal_window"),
     intent_contracts: own("intent_contract"),
     federation_tokens: own("federation_token"),

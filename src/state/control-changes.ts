@@ -113,6 +113,8 @@ export type SealedAuthority = {
   readonly grantor_agent_id?: string;
   /** Grant: the grant that it passes on. */
   readonly parent_grant_id?: string;
+  /** Grant: the seconds that it was asked for, else those of its parent. It may end earlier, with its parent. */
+  readonly ttl_seconds?: number;
   /** Grant, window, contract, token: action types that it admits. */
   readonly action_types?: readonly string[];
   /** Window: time at which it opens. */

@@ -8,6 +8,7 @@ import {
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { MAX_CHAIN } from "../../src/authority/parent-grant.ts";
+import { give, newAuthority } from "../revocation/authority.ts";
 import { failureOf, fieldsOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 type Asked = MessageInitShape<typeof CreateGrantRequestSchema>;
@@ -85,6 +86,50 @@ describe("grants", () => {
       const third = await child(second, d, { actionTypes: ["mail.send"], ttlSeconds: 60n });
       expect(expiryOf(third)).to.be.lessThan(expiryOf(first));
       expect(third.maxUses).to.equal(undefined);
+    });
+
+    it("end with it if they ask for no longer than it was given for, however long ago.", async () => {
+      const hour = { ttlSeconds: 3_600n };
+      const first = await grant(a, b, hour);
+      test.clock.advance(600_000);
+      const second = await child(first, c, hour);
+      expect(second.expiresAt).to.deep.equal(first.expiresAt);
+      const third = await child(second, d, hour);
+      expect(third.expiresAt).to.deep.equal(first.expiresAt);
+      const shorter = await child(first, c, { ttlSeconds: 60n });
+      expect(expiryOf(shorter)).to.be.lessThan(expiryOf(first));
+      const asParent = await child(first, c);
+      expect((await child(asParent, d, hour)).expiresAt).to.deep.equal(first.expiresAt);
+      for (const [parent, to] of [
+        [first, c],
+        [second, d],
+        [asParent, d],
+      ] as const) {
+        const { violations } = await failureOf(child(parent, to, { ttlSeconds: 3_601n }));
+        expect(violations.map(({ field, reason, description }) => [field, reason, description])).to.deep.equal([
+          [
+            "ttl_seconds",
+            "EXPIRES_AFTER_PARENT",
+            "is more than the 3600 seconds of the parent grant; ask for no more, or leave it out to end with the parent",
+          ],
+        ]);
+      }
+      expect(await fieldsOf(child(shorter, d, { ttlSeconds: 61n }))).to.deep.equal(["ttl_seconds"]);
+      expect((await child(shorter, d, { ttlSeconds: 60n })).expiresAt).to.deep.equal(shorter.expiresAt);
+    });
+
+    it("end with a parent from before lifetimes were sealed.", async () => {
+      const first = newAuthority("grant", b, { grantor_agent_id: a, action_types: ["mail.*"] });
+      const { lastAtMs } = await test.log.caughtUp();
+      const expires_at_ms = Math.max(lastAtMs, test.clock.now()) + 3_600_000;
+      await give(test.log, [{ ...first, expires_at_ms }]);
+      test.clock.advance(600_000);
+      const init = { grantorAgentId: b, granteeAgentId: c, actionTypes: ["mail.*"], parentGrantId: first.id };
+      const { grant: made } = await test.authority.createGrant({ ...init, ttlSeconds: 3_590n });
+      expect(expiryOf(made as Grant)).to.equal(expires_at_ms);
+      expect(await fieldsOf(test.authority.createGrant({ ...init, ttlSeconds: 3_700n }))).to.deep.equal([
+        "ttl_seconds",
+      ]);
     });
   });
 

@@ -129,9 +129,12 @@ export function endGrant(state: NaiveState, { ids }: { readonly ids: readonly st
 /** Ends what a revoked agent gave and was given, with all that hang from it. Throws when the entry names others. */
 export function revokeGrants(state: NaiveState, { agent_id, at, ended }: SealedRevocation): void {
   const open = openGrants(state).filter(({ expiresAt }) => expiresAt > Date.parse(at));
-  const ofAgent = (role: "grantee" | "grantor") => open.filter((grant) => grant[role] === agent_id);
-  const received = withChildren(state, ofAgent("grantee"));
-  const given = withChildren(state, ofAgent("grantor")).filter((grant) => !received.includes(grant));
+  const isOf = ({ grantor, grantee }: NaiveGrant): boolean => grantor === agent_id || grantee === agent_id;
+  const ending = withChildren(state, open.filter(isOf));
+  // What hangs from a grant counts with the nearest one that the agent gave or received.
+  const isGiven = (grant: NaiveGrant): boolean => chainOf(state, grant).find(isOf)?.grantor === agent_id;
+  const given = ending.filter(isGiven);
+  const received = ending.filter((grant) => !isGiven(grant));
   endAll(`the revocation of ${agent_id} as grantee`, received, ended.grants_received);
   endAll(`the revocation of ${agent_id} as grantor`, given, ended.grants_given);
 }

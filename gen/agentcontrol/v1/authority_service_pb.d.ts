@@ -1015,7 +1015,8 @@ export declare type CreateGrantRequest = Message<"agentcontrol.v1.CreateGrantReq
   parentGrantId?: string | undefined;
 
   /**
-   * Seconds until it expires, 1 to 315,360,000; absent if it never expires, or expires with the parent.
+   * Seconds until it expires, 1 to 315,360,000; absent if it never expires, or expires with the parent. A child grant for no longer
+   * than its parent was given for expires with it at the latest.
    *
    * @generated from field: optional int64 ttl_seconds = 5;
    */
@@ -2266,7 +2267,7 @@ export declare const AuthorityService: GenService<{
     output: typeof EndCredentialResponseSchema;
   },
   /**
-   * Lends authority. GRANT_TOO_WIDE when action types or expiry go beyond the parent grant. AGENT_INACTIVE when one of the
+   * Lends authority. GRANT_TOO_WIDE when action types, uses or lifetime go beyond the parent grant. AGENT_INACTIVE when one of the
    * agents is deactivated or revoked. AUTHORITY_NOT_FOUND when the parent grant does not exist, PARENT_GRANT_INACTIVE when
    * it is no longer in force.
    *

@@ -543,7 +543,7 @@ export enum ErrorReason {
   PASTE_NOT_RECOGNISED = 82,
 
   /**
-   * A child grant goes beyond its parent: an action type, the expiry, or a grantor that is not the parent's grantee.
+   * A child grant goes beyond its parent: an action type, the lifetime, the uses, or a grantor that is not the parent's grantee.
    * Example: "the grant goes beyond its parent `grt_1` in `action_types[0]`".
    * INVALID_ARGUMENT, 400.
    *

@@ -32,14 +32,14 @@ export declare type RevocationCounts = Message<"agentcontrol.v1.RevocationCounts
   credentials: number;
 
   /**
-   * Grants that the agent gave, with the child grants derived from them.
+   * Grants that the agent gave, also those that pass on a grant which it received, with the child grants derived from them.
    *
    * @generated from field: int32 grants_given = 3;
    */
   grantsGiven: number;
 
   /**
-   * Grants that the agent received, with the child grants derived from them.
+   * Grants that the agent received.
    *
    * @generated from field: int32 grants_received = 4;
    */
@@ -128,14 +128,14 @@ export declare type RevokedItems = Message<"agentcontrol.v1.RevokedItems"> & {
   credentials: RevokedItem[];
 
   /**
-   * Grants that the agent gave, with the child grants derived from them.
+   * Grants that the agent gave, also those that pass on a grant which it received, with the child grants derived from them.
    *
    * @generated from field: repeated agentcontrol.v1.RevokedItem grants_given = 3;
    */
   grantsGiven: RevokedItem[];
 
   /**
-   * Grants that the agent received, with the child grants derived from them.
+   * Grants that the agent received.
    *
    * @generated from field: repeated agentcontrol.v1.RevokedItem grants_received = 4;
    */
@@ -359,14 +359,14 @@ export declare type PreviewedItems = Message<"agentcontrol.v1.PreviewedItems"> &
   credentials: PreviewedItem[];
 
   /**
-   * Grants that the agent gave, with the child grants derived from them.
+   * Grants that the agent gave, also those that pass on a grant which it received, with the child grants derived from them.
    *
    * @generated from field: repeated agentcontrol.v1.PreviewedItem grants_given = 3;
    */
   grantsGiven: PreviewedItem[];
 
   /**
-   * Grants that the agent received, with the child grants derived from them.
+   * Grants that the agent received.
    *
    * @generated from field: repeated agentcontrol.v1.PreviewedItem grants_received = 4;
    */
