@@ -62,7 +62,7 @@ function workspaceFrom(
 /** Returns the settings that a request gives. Throws INVALID_FIELD. */
 function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) {
   const { defaultDecision, initialTrust, approvalIgnores } = request;
-  const { escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent } = request;
+  const { escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent, keyTtlDays } = request;
   return {
     defaultDecision: decisionMapping.fromProto(defaultDecision),
     unknownTools: decisionMapping.fromProto(request.unknownTools),
@@ -72,6 +72,7 @@ function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) 
     approvalTtlSeconds,
     fourEyes,
     maxPendingEscalationsPerAgent,
+    keyTtlDays,
   };
 }
 

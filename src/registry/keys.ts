@@ -3,7 +3,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import type { SealedKey } from "../state/control-changes.ts";
+import type { SealedKey, SealedWorkspace } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
 import { ApiKeyEntity, type ApiKeyRow } from "../store/entities.ts";
 import { base32FromBytes, createId } from "../store/ids.ts";
@@ -42,7 +42,7 @@ export interface KeyDraft {
   readonly role: Role;
   /** The agent it is bound to; null for a key that may act for every agent. */
   readonly agentId: string | null;
-  /** Seconds until it expires; undefined if it never expires. */
+  /** Seconds until it expires. */
   readonly ttlSeconds?: number | undefined;
 }
 
@@ -95,9 +95,21 @@ export async function putKey(scope: ChangeScope, draft: KeyDraft, given?: string
   return { key, secret };
 }
 
+const DAY_SECONDS = 86_400;
+
+/** Returns the seconds until a key expires, by its draft and the workspace's setting. Throws INVALID_FIELD for too many. */
+function ttlSecondsOf({ ttlSeconds }: KeyDraft, { key_ttl_days: days }: SealedWorkspace): number | undefined {
+  if (days === 0) return ttlSeconds;
+  const most = days * DAY_SECONDS;
+  if (ttlSeconds === undefined || ttlSeconds <= most) return ttlSeconds ?? most;
+  const description = `must be at most ${most}: the workspace's \`key_ttl_days\` is ${days}; an admin changes it`;
+  throw invalidField("ttl_seconds", description);
+}
+
 /**
- * Makes a key of the workspace. It works at once on this replica, and on others when they next look it up. Throws
- * AGENT_NOT_FOUND, and INVALID_FIELD when a key of another role than `agent` is bound to an agent.
+ * Makes a key of the workspace, which expires by the workspace's setting unless the draft says when. It works at once on this
+ * replica, and on others when they next look it up. Throws AGENT_NOT_FOUND, and INVALID_FIELD when a key of another role than
+ * `agent` is bound to an agent, or would outlive the setting.
  */
 export function createKey(log: WorkspaceLog, by: string, draft: KeyDraft): Promise<CreatedKey> {
   const name = checkedName("name", draft.name);
@@ -105,7 +117,7 @@ export function createKey(log: WorkspaceLog, by: string, draft: KeyDraft): Promi
   if (agentId !== null && role !== Role.AGENT) throw invalidField("agent_id", "goes with the role `agent` only");
   return log.change(by, async (scope) => {
     if (agentId !== null) getAgent(scope.state, agentId);
-    return putKey(scope, { ...draft, name });
+    return putKey(scope, { ...draft, name, ttlSeconds: ttlSecondsOf(draft, scope.state.settings) });
   });
 }
 

@@ -62,6 +62,8 @@ export interface WorkspaceSettings {
   /** True if a key that asked for an approval cannot give it. */
   readonly fourEyes: boolean;
   readonly maxPendingEscalationsPerAgent: number;
+  /** Days after which new API keys expire, at most; 0 if they expire only on request. */
+  readonly keyTtlDays: number;
   readonly createdAtMs: number;
 }
 
@@ -81,6 +83,7 @@ const DEFAULTS: Omit<WorkspaceSettings, "workspaceId" | "name" | "createdAtMs"> 
   approvalTtlSeconds: DEFAULT_APPROVAL_TTL_SECONDS,
   fourEyes: false,
   maxPendingEscalationsPerAgent: DEFAULT_MAX_PENDING,
+  keyTtlDays: 0,
 };
 
 /** A new workspace with its first admin key. */
@@ -129,6 +132,7 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   approval_ttl_seconds: settings.approvalTtlSeconds,
   four_eyes: settings.fourEyes,
   max_pending_escalations_per_agent: settings.maxPendingEscalationsPerAgent,
+  key_ttl_days: settings.keyTtlDays,
 });
 
 /** Returns settings with the given ones in their place. Throws INVALID_FIELD for a name or a list that is refused. */

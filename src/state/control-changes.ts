@@ -20,6 +20,8 @@ export type SealedWorkspace = {
   /** True if a key that asked for an approval cannot give it. */
   readonly four_eyes: boolean;
   readonly max_pending_escalations_per_agent: number;
+  /** Days after which new API keys expire, at most; 0 if they expire only on request. */
+  readonly key_ttl_days: number;
 };
 
 /** Registration of an agent as sealed. */

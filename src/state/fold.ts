@@ -168,7 +168,8 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     if (signing_key !== undefined) state.signingKeys.add(signing_key, place);
   },
   workspace_updated(state, { workspace }) {
-    state.settings = workspace;
+    // A process of an earlier version seals fewer settings.
+    state.settings = { ...state.settings, ...workspace };
   },
   agent_registered(state, { agent }, { seq, atMs }) {
     state.agents.set(

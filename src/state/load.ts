@@ -40,6 +40,7 @@ interface HeadRow {
   readonly approvalTtlSeconds: number;
   readonly fourEyes: boolean;
   readonly maxPendingEscalationsPerAgent: number;
+  readonly keyTtlDays: number;
   readonly trustSeq: number;
 }
 
@@ -179,6 +180,7 @@ export async function loadSnapshot(client: Reader, workspaceId: string): Promise
     approval_ttl_seconds: head.approvalTtlSeconds,
     four_eyes: head.fourEyes,
     max_pending_escalations_per_agent: head.maxPendingEscalationsPerAgent,
+    key_ttl_days: head.keyTtlDays,
   };
   const frontier = frontierFromBytes(head.seq, head.frontier);
   const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });

@@ -18,6 +18,7 @@ export const WorkspaceEntity = defineEntity({
     approvalTtlSeconds: p.integer(),
     fourEyes: p.boolean(),
     maxPendingEscalationsPerAgent: p.integer(),
+    keyTtlDays: p.integer(),
     createdAtMs: p.bigint("number"),
     trustSeq: p.bigint("number"),
   },

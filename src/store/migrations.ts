@@ -448,6 +448,9 @@ const USED_CHOICES = [
  */
 const PRINCIPALS = [`alter table ledger_entry add column principal_id text collate "C"`];
 
+/** A process of an earlier version creates workspaces without the column during an upgrade. */
+const KEY_TTLS = ["alter table workspace add column key_ttl_days integer not null default 0"];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -463,4 +466,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0010-mcp-definitions", statements: MCP_DEFINITIONS },
   { name: "0011-used-choices", statements: USED_CHOICES },
   { name: "0012-principals", statements: PRINCIPALS },
+  { name: "0013-key-ttls", statements: KEY_TTLS },
 ];

@@ -137,12 +137,19 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
     await page.fill("[name=max_pending_escalations_per_agent]", "99999999999");
     await page.fill("[name=escalation_ttl_seconds]", "1.5");
     await page.selectOption("[name='escalation_ttl_seconds.unit']", { label: "seconds" });
+    await page.fill("[name=key_ttl_days]", "-3");
     await page.click("[data-action=save]");
-    for (const name of ["initial_trust", "max_pending_escalations_per_agent", "escalation_ttl_seconds"]) {
+    for (const name of [
+      "initial_trust",
+      "max_pending_escalations_per_agent",
+      "escalation_ttl_seconds",
+      "key_ttl_days",
+    ]) {
       await fieldOf(page, name).waitFor();
     }
     await page.fill("[name=initial_trust]", "60.5");
     await page.fill("[name=max_pending_escalations_per_agent]", "7");
+    await page.fill("[name=key_ttl_days]", "365");
     await page.fill("[name=escalation_ttl_seconds]", "90");
     await page.fill("[name=approval_ignores]", "traceparent\narguments");
     await page.click("[data-action=save]");
@@ -158,6 +165,7 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
     expect(workspace).to.deep.include({
       initialTrust: 60.5,
       maxPendingEscalationsPerAgent: 7,
+      keyTtlDays: 365,
       escalationTtlSeconds: 90,
       fourEyes: true,
       defaultDecision: Decision.ESCALATE,

@@ -1,8 +1,10 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { ApiKeyEntity } from "../../src/store/entities.ts";
-import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
+import { coldState } from "../log/comparable.ts";
+import { failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 describe("keys", () => {
   let test: TestWorkspace;
@@ -75,6 +77,40 @@ describe("keys", () => {
       ),
     );
     expect((await Promise.all(calls)).filter(Boolean)).to.have.length(2);
+  });
+
+  it("lets new keys expire by the workspace's setting, which refuses longer ones and leaves others as they are.", async () => {
+    const { admin, workspaceId } = test;
+    const other = await test.replica();
+    const DAY = 86_400n;
+    const daysOf = async (ttlSeconds?: bigint): Promise<number | undefined> => {
+      const draft = { name: "k", role: Role.AUDITOR, ...(ttlSeconds !== undefined && { ttlSeconds }) };
+      const { key } = await other.admin.createApiKey(draft);
+      const { createdAt, expiresAt } = key ?? {};
+      if (createdAt === undefined || expiresAt === undefined) return undefined;
+      return (timestampMs(expiresAt) - timestampMs(createdAt)) / 86_400_000;
+    };
+    expect((await admin.getWorkspace({ workspaceId })).workspace?.keyTtlDays).to.equal(0);
+    const before = (await admin.createApiKey({ name: "before", role: Role.AUDITOR })).secret;
+    expect([await daysOf(), await daysOf(3650n * DAY)]).to.deep.equal([undefined, 3650]);
+    expect((await admin.updateWorkspace({ workspaceId, keyTtlDays: 30 })).workspace?.keyTtlDays).to.equal(30);
+    expect([await daysOf(), await daysOf(30n * DAY), await daysOf(DAY)]).to.deep.equal([30, 30, 1]);
+    const refusal = await failureOf(daysOf(30n * DAY + 1n));
+    expect(refusal.message).to.equal(
+      "`ttl_seconds` must be at most 2592000: the workspace's `key_ttl_days` is 30; an admin changes it",
+    );
+    expect((await test.log.caughtUp()).settings.key_ttl_days).to.equal(30);
+    expect((await coldState(test.database.pool)).settings.key_ttl_days).to.equal(30);
+    expect((await test.authenticator.authenticate(before))?.expiresAtMs).to.equal(null);
+    // The key that comes with a workspace never locks its admin out.
+    const made = await admin.createWorkspace({ workspaceId: "expiring", keyTtlDays: 1 });
+    expect([made.workspace?.keyTtlDays, made.key?.expiresAt]).to.deep.equal([1, undefined]);
+    const theirs = await admin.createApiKey({ name: "k", role: Role.ADMIN }, made.secret);
+    expect(theirs.key?.expiresAt).not.to.equal(undefined);
+    for (const keyTtlDays of [-1, 3651])
+      expect(await reasonOf(admin.updateWorkspace({ workspaceId, keyTtlDays }))).to.equal("INVALID_FIELD");
+    await admin.updateWorkspace({ workspaceId, keyTtlDays: 0 });
+    expect(await daysOf()).to.equal(undefined);
   });
 
   it("lists keys newest first, a page at a time.", async () => {

@@ -104,6 +104,13 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: string audience = 12;
    */
   audience: string;
+
+  /**
+   * Days after which new API keys expire, and the most that `ttl_seconds` may ask for; 0 if keys expire only on request.
+   *
+   * @generated from field: int32 key_ttl_days = 13;
+   */
+  keyTtlDays: number;
 };
 
 /**
@@ -298,6 +305,14 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
    * @generated from field: agentcontrol.v1.Decision unknown_tools = 10;
    */
   unknownTools: Decision;
+
+  /**
+   * Days after which API keys expire that are created from now on, 1 to 3,650, and the most that their `ttl_seconds` may ask for;
+   * 0 or absent if keys expire only on request. The workspace's first key does not expire.
+   *
+   * @generated from field: optional int32 key_ttl_days = 11;
+   */
+  keyTtlDays?: number | undefined;
 };
 
 /**
@@ -511,6 +526,14 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
    * @generated from field: agentcontrol.v1.Decision unknown_tools = 10;
    */
   unknownTools: Decision;
+
+  /**
+   * Days after which API keys expire that are created from now on, 1 to 3,650, and the most that their `ttl_seconds` may ask for;
+   * 0 if keys expire only on request; absent leaves it unchanged.
+   *
+   * @generated from field: optional int32 key_ttl_days = 11;
+   */
+  keyTtlDays?: number | undefined;
 };
 
 /**
@@ -567,7 +590,8 @@ export declare type CreateApiKeyRequest = Message<"agentcontrol.v1.CreateApiKeyR
   agentId?: string | undefined;
 
   /**
-   * Seconds until it expires, 1 to 315,360,000 (ten years); absent if it never expires.
+   * Seconds until it expires, 1 to 315,360,000 (ten years), and at most the workspace's `key_ttl_days`; absent means these days, or
+   * that it never expires.
    *
    * @generated from field: optional int64 ttl_seconds = 4;
    */

@@ -53,7 +53,7 @@ export function CreateKey({ onClose }: { readonly onClose: () => void }) {
       {role === Role.AGENT ? (
         <AgentPicker name="agent_id" label="Speaks for" none="every agent of the workspace" />
       ) : null}
-      <DurationField name="ttl_seconds" label="Expires after" hint="Empty: never." />
+      <DurationField name="ttl_seconds" label="Expires after" hint="Empty: as the workspace has it, else never." />
     </ChangeDialog>
   );
 }

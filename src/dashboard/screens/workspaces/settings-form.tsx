@@ -44,6 +44,7 @@ function changesOf(workspace: Workspace, values: FormValues): Request | undefine
     escalationTtlSeconds: int32(values.seconds("escalation_ttl_seconds")),
     approvalTtlSeconds: int32(values.seconds("approval_ttl_seconds")),
     maxPendingEscalationsPerAgent: int32(values.integer("max_pending_escalations_per_agent")),
+    keyTtlDays: int32(values.integer("key_ttl_days")),
     fourEyes: values.flag("four_eyes"),
   };
   for (const [name, value] of Object.entries(wanted)) {
@@ -109,6 +110,12 @@ export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
           name="approval_ttl_seconds"
           label="Approvals are usable for"
           defaultSeconds={workspace.approvalTtlSeconds}
+        />
+        <NumberField
+          name="key_ttl_days"
+          label="Days until new keys expire"
+          hint="1 to 3,650, also the most that a new key may ask for; 0: they expire only on request."
+          defaultValue={workspace.keyTtlDays}
         />
       </div>
       <FlagField

@@ -46,6 +46,10 @@ function Settings({ workspace }: { readonly workspace: Workspace }) {
         <dd>{durationText(workspace.approvalTtlSeconds * 1_000)}</dd>
         <dt>Pending escalations of one agent</dt>
         <dd>{workspace.maxPendingEscalationsPerAgent}</dd>
+        <dt>New keys expire after</dt>
+        <dd>
+          {workspace.keyTtlDays === 0 ? "never, unless asked for" : durationText(workspace.keyTtlDays * 86_400_000)}
+        </dd>
         <dt>Four eyes</dt>
         <dd>{workspace.fourEyes ? "yes" : "no"}</dd>
         <dt>Approvals do not cover</dt>
