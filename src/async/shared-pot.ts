@@ -130,10 +130,9 @@ export class SharedPot {
     return this.take(holder);
   }
 
-  /** Takes an amount as `takeOneMakingRoom` does, of things that release their portions as soon as they are told to close. */
-  takeMakingRoom(holder: Holder, amount: number, idle: () => Iterable<IdleThing>): Portion {
+  /** Closes idle things as `takeOneMakingRoom` does. They MUST release their portions as soon as they are told to close. */
+  makeRoom(holder: Holder, amount: number, idle: () => Iterable<IdleThing>): void {
     for (const thing of this.#inTheWayOf(holder, amount, idle)) void thing.close();
-    return this.take(holder, amount);
   }
 
   /** Yields the idle things to close, one after the other, until there is room or none is left. */

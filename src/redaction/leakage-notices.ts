@@ -2,6 +2,8 @@ import { createHmac } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "pg";
 import { Semaphore } from "../async/semaphore.ts";
+import { SharedPot } from "../async/shared-pot.ts";
+import { overShare } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import type { StoreLog } from "../store/migrate.ts";
@@ -48,6 +50,8 @@ export interface LeakageNoticesOptions {
   readonly log: StoreLog;
   /** Milliseconds for one attempt. Default `ATTEMPT_MS`. */
   readonly attemptMs?: number;
+  /** Notices in flight that workspaces share. Default 20,000. */
+  readonly maxPending?: number;
 }
 
 /** Time limit of the single attempt in milliseconds: resolving, connecting and the response. */
@@ -56,8 +60,8 @@ export const ATTEMPT_MS = 10_000;
 const MAX_REQUESTS = 16;
 /** Maximum waiting requests to one webhook; further requests are dropped, which bounds the memory. */
 const MAX_WAITING = 1_000;
-/** Maximum notices in flight to all webhooks. */
-const MAX_PENDING = 10_000;
+/** Notices in flight to all webhooks, of which one workspace alone may have half. */
+const MAX_PENDING = 20_000;
 const USER_AGENT = "Service-Redact/4.0";
 
 function noticeBody({ workspaceId, leakedCount, atMs }: LeakageNotice): string {
@@ -85,6 +89,14 @@ export function createLeakageNotices(options: LeakageNoticesOptions): LeakageNot
   });
   const closing = new AbortController();
   const pending = new Set<Promise<void>>();
+  const places = new SharedPot({
+    name: "leakage_notices",
+    size: options.maxPending ?? MAX_PENDING,
+    unit: "notices of leakage",
+    advice: "nothing: the notice is lost",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
 
   const post = async (workspaceId: string, webhook: ActiveRedactionWebhook, body: string): Promise<void> => {
     const { webhookId, url, sealedSecret } = webhook;
@@ -111,13 +123,17 @@ export function createLeakageNotices(options: LeakageNoticesOptions): LeakageNot
   return {
     send(notice) {
       const { workspaceId } = notice;
-      if (closing.signal.aborted || pending.size >= MAX_PENDING) {
+      const place = closing.signal.aborted ? undefined : places.takeIfRoom({ workspaceId });
+      if (place === undefined) {
         log.warn({ workspace_id: workspaceId }, "too many notices are waiting; one was lost");
         return;
       }
       const sending = sendAll(notice)
         .catch((error: Error) => log.warn({ workspace_id: workspaceId, reason: error.message }, "notice was lost"))
-        .finally(() => pending.delete(sending));
+        .finally(() => {
+          place.release();
+          pending.delete(sending);
+        });
       pending.add(sending);
     },
     async close(graceMs) {

@@ -72,6 +72,25 @@ describe("the placeholders of conversations", () => {
     conversations.close();
   });
 
+  it("stay as they are where their growth is refused, for the requests that use them.", async () => {
+    const conversations = new Conversations(100_000);
+    const growing = createPlaceholders({ scrubber: scrubberOf(NAMES) });
+    const end = conversations.keep(own, "one", growing);
+    const before = conversations.characters;
+    await growing.hide(NAMES.join(" and "));
+    const refusal = await failureOf(() => conversations.keep(own, "one", growing));
+    expect(refusal.metadata).to.include({ pot: "proxy_conversations", party: "workspace" });
+    expect([conversations.get("one"), conversations.characters]).to.deep.equal([growing, before]);
+    // A conversation that starts over is counted beside the one that is still in use.
+    const again = conversations.keep(own, "one", empty());
+    expect(conversations.characters).to.be.above(before);
+    end();
+    expect(conversations.characters).to.be.within(before - 100, before + 100);
+    again();
+    conversations.close();
+    expect(conversations.characters).to.equal(0);
+  });
+
   it("grow with their conversation, which stays one, and are released once.", async () => {
     const conversations = new Conversations();
     const growing = createPlaceholders({ scrubber: scrubberOf(NAMES) });

@@ -54,8 +54,9 @@ export async function scrubbed(
     text += piece;
   };
   const body = Readable.from(pieces.map((piece) => Buffer.from(piece)));
+  const held = { add: () => undefined, empty: () => undefined };
   const onResponseId = (id: string): void => void responseIds.push(id);
-  const { leaked, rest, fault } = await pipeEvents({ ...options, path, send, onResponseId }, body);
+  const { leaked, rest, fault } = await pipeEvents({ ...options, path, send, onResponseId, held }, body);
   text += rest;
   const isBroken = fault !== undefined;
   return { events: eventsOf(text), text, leaked: Object.fromEntries(leaked), responseIds, isBroken };

@@ -61,6 +61,7 @@ export interface ProcessOptions {
   readonly llmKey?: string;
   readonly maxBodyBytes?: number;
   readonly maxHeldBytes?: number;
+  readonly maxAnswerBytes?: number;
   readonly timing?: UpstreamTiming;
   readonly attemptMs?: number;
 }
@@ -93,6 +94,7 @@ async function startProcess({ database, logs }: Replica, secret: string, options
     maxBodyBytes: options.maxBodyBytes ?? 1_048_576,
     ...(options.timing === undefined ? {} : { timing: options.timing }),
     ...(options.maxHeldBytes === undefined ? {} : { maxHeldBytes: options.maxHeldBytes }),
+    ...(options.maxAnswerBytes === undefined ? {} : { maxAnswerBytes: options.maxAnswerBytes }),
   });
   const server = createServer(async (request, response) => {
     if ((await proxy.handle(request, response)) === false) response.writeHead(404).end();

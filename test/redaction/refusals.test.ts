@@ -211,8 +211,8 @@ describe("the redaction proxy refuses", () => {
   });
 
   it("bodies past the bytes that its requests in flight may hold, and takes more once they are done.", async () => {
-    const narrow = await workspace.process({ maxHeldBytes: 2_000 });
-    const ask = { ...ASK, user: "x".repeat(600) };
+    const narrow = await workspace.process({ maxHeldBytes: 20_000 });
+    const ask = { ...ASK, user: "x".repeat(4_000) };
     let answer: () => void = () => undefined;
     const asked = new Promise<void>((resolve) => {
       workspace.upstream.answer = (each, response) => {
@@ -228,7 +228,7 @@ describe("the redaction proxy refuses", () => {
     const { error } = (await second.json()) as OpenAiError;
     expect(error.code).to.equal("overloaded");
     expect(error.message).to.match(
-      /^the workspace holds \d+ bytes of requests to models in this process, and its share is 1000 at the moment; send less at once, or retry in 1 s$/,
+      /^the workspace holds \d+ bytes of requests to models in this process, and its share is 10000 at the moment; send less at once, or retry in 1 s$/,
     );
     answer();
     expect((await first).status).to.equal(200);

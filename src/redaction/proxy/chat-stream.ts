@@ -34,11 +34,17 @@ export class ChatStream implements EventScrubber {
   readonly leaked = new Map<PersonalKind, number>();
   readonly #options: ResponseOptions;
   readonly #choices = new Map<number, Choice>();
+  /** Texts of all choices that have begun. */
+  #texts = 0;
   /** The latest event without its choices. */
   #envelope: JsonMap = {};
 
   constructor(options: ResponseOptions) {
     this.#options = options;
+  }
+
+  get held(): number {
+    return this.#texts + this.#choices.size;
   }
 
   *push(name: string | undefined, json: JsonMap): Work<readonly ModelEvent[]> {
@@ -64,6 +70,7 @@ export class ChatStream implements EventScrubber {
       if (rest !== undefined) events.push(this.#unfinished(fragmentOf(latest).with(rest)));
     }
     this.#choices.clear();
+    this.#texts = 0;
     return events;
   }
 
@@ -74,10 +81,13 @@ export class ChatStream implements EventScrubber {
     const { logprobs: _, ...bare } = fragment.with({});
     const rest = (yield* scrubValue(this.#options, bare, this.leaked)) as JsonMap;
     const { pieces } = this.#choiceAt(typeof given.index === "number" ? given.index : 0, rest);
+    this.#texts -= pieces.size;
     const { piece, hasContent } = yield* pieces.push(fragment.piece);
+    this.#texts += pieces.size;
     const shown = "logprobs" in given ? { ...rest, logprobs: null } : rest;
     const scrubbed = fragmentOf(shown).with(piece);
     if (!isFinished(given)) return hasContent || Object.keys(fragment.piece).length === 0 ? scrubbed : undefined;
+    this.#texts -= pieces.size;
     const held = pieces.end();
     if (held === undefined) return scrubbed;
     if (hasContent) before.push(this.#unfinished(scrubbed));

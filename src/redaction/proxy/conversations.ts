@@ -14,14 +14,21 @@ const CONVERSATION_OVERHEAD = 4_096;
 class Conversation implements IdleThing {
   readonly holder: Holder;
   readonly placeholders: Placeholders;
+  readonly portion: Portion;
   readonly #onClose: (conversation: Conversation) => void;
-  #portion: Portion | undefined;
   #uses = 0;
+  #isClosed = false;
   idleSinceMs = performance.now();
 
-  constructor(holder: Holder, placeholders: Placeholders, onClose: (conversation: Conversation) => void) {
+  constructor(
+    holder: Holder,
+    placeholders: Placeholders,
+    portion: Portion,
+    onClose: (conversation: Conversation) => void,
+  ) {
     this.holder = holder;
     this.placeholders = placeholders;
+    this.portion = portion;
     this.#onClose = onClose;
   }
 
@@ -37,19 +44,14 @@ class Conversation implements IdleThing {
       isUsed = false;
       this.#uses -= 1;
       this.idleSinceMs = performance.now();
+      if (this.#isClosed && this.isIdle) this.portion.release();
     };
   }
 
-  set portion(portion: Portion) {
-    this.#portion = portion;
-  }
-
-  release(): void {
-    this.#portion?.release();
-  }
-
+  /** Forgets it. What it holds is released once nothing uses it. */
   async close(): Promise<void> {
-    this.release();
+    this.#isClosed = true;
+    if (this.isIdle) this.portion.release();
     this.#onClose(this);
   }
 }
@@ -93,7 +95,7 @@ export class Conversations {
 
   /**
    * Remembers a conversation, and keeps it while it is in use: until the returned function is called. Throws OVERLOADED if its
-   * workspace or agent would hold more than its share.
+   * workspace or agent would hold more than its share; what was remembered before then stays.
    */
   keep(holder: Holder, key: string, placeholders: Placeholders): () => void {
     const known = this.#known.get(key);
@@ -101,17 +103,18 @@ export class Conversations {
     const conversation =
       known?.placeholders === placeholders
         ? known
-        : new Conversation(holder, placeholders, (closed) => this.#forget(key, closed));
+        : new Conversation(holder, placeholders, this.#pot.open(holder), (closed) => this.#forget(key, closed));
     const end = conversation.use();
-    known?.release();
+    const { portion } = conversation;
+    const missing = Math.max(0, charactersOf(key, placeholders) - portion.amount);
     try {
-      const characters = charactersOf(key, placeholders);
-      conversation.portion = this.#pot.takeMakingRoom(holder, characters, () => this.#idle());
+      this.#pot.makeRoom(holder, missing, () => this.#idle());
+      portion.add(missing);
     } catch (error) {
       end();
-      this.#known.delete(key);
       throw error;
     }
+    if (known !== conversation) void known?.close();
     this.#known.set(key, conversation);
     return end;
   }

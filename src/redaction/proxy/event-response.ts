@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import { createParser } from "eventsource-parser";
+import type { Portion } from "../../async/shared-pot.ts";
 import { Turns } from "../../async/turns.ts";
 import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError } from "../../errors.ts";
@@ -33,6 +34,8 @@ export interface EventResponseOptions extends ResponseOptions {
   readonly onResponseId: (id: string) => void;
   /** Aborts with an error when the caller loses its right to ask. Default: it never does. */
   readonly callerEnd?: AbortSignal;
+  /** Portion of the bytes of answers. Its `add` MAY throw OVERLOADED, which breaks the stream off. */
+  readonly held: Pick<Portion, "add" | "empty">;
 }
 
 /** End of a streamed response. */
@@ -46,6 +49,8 @@ export interface EventResponse {
 
 /** Maximum UTF-16 units of one event. */
 const MAX_EVENT = 16_777_216;
+/** Bytes that count for a text of which the end is held back until more of it has come. */
+const TEXT_BYTES = 8_192;
 /** Form of an event's name. Other names are dropped, since they may be any text. */
 const PLAIN_NAME = /^[\w.:-]{1,100}$/;
 const LINE_END = /\r\n|\n|\r/;
@@ -148,7 +153,15 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
   };
 
   try {
-    for await (const chunk of body) await sendAll(reader.push(decoder.decode(chunk as Buffer, { stream: true })));
+    for await (const chunk of body) {
+      options.held.add((chunk as Buffer).length);
+      const items = reader.push(decoder.decode(chunk as Buffer, { stream: true }));
+      if (items.length === 0) continue;
+      await sendAll(items);
+      // The rest of the chunk belongs to the next event, and is at most as long as a chunk.
+      options.held.empty();
+      options.held.add(scrubber.held * TEXT_BYTES);
+    }
     await sendAll([...reader.push(decoder.decode()), ...reader.end()]);
     rest = (await modelEventsText(scrubber.end())) + rest;
     return { leaked: scrubber.leaked, rest, fault: undefined };

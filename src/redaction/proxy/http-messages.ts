@@ -52,6 +52,12 @@ export function disconnectSignal(response: ServerResponse): AbortSignal {
   return controller.signal;
 }
 
+/** Calls back once a response is sent to its end, or its connection is closed. */
+export function onceClosed(response: ServerResponse, listener: () => void): void {
+  if (response.closed || response.destroyed) listener();
+  else response.once("close", listener);
+}
+
 /** Sends a response with its whole body. Does nothing if a response has begun. */
 export function sendResponse(
   response: ServerResponse,

@@ -60,6 +60,11 @@ export class PendingPieces {
     this.#leaked = leaked;
   }
 
+  /** Number of texts that have begun. */
+  get size(): number {
+    return this.#texts.size;
+  }
+
   /** Scrubs the next piece: each text in it continues the text at its path. */
   *push(piece: JsonMap): Work<ScrubbedPiece> {
     this.#hasContent = false;

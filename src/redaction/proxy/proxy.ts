@@ -23,6 +23,7 @@ import { type HiddenRequest, readHiddenRequest } from "./hide-request.ts";
 import {
   disconnectSignal,
   mediaTypeOf,
+  onceClosed,
   openAiErrorFrom,
   requestHeaders,
   responseHeaders,
@@ -62,6 +63,8 @@ export interface RedactionProxyOptions {
   readonly maxBodyBytes: number;
   /** Bytes of the bodies of requests in flight that workspaces share. Default `MAX_HELD_BYTES`, or eight of the largest bodies. */
   readonly maxHeldBytes?: number;
+  /** Bytes of answers that workspaces share. Default `MAX_ANSWER_BYTES`. */
+  readonly maxAnswerBytes?: number;
   /** Default `DEFAULT_UPSTREAM_TIMING`. */
   readonly timing?: UpstreamTiming;
 }
@@ -76,7 +79,9 @@ const MAX_OWN_UPSTREAMS = 256;
 const MAX_HELD_BYTES = 134_217_728;
 /** Bodies of the largest size that fit at once, so that an agent alone, with a fifth of the bytes, may send one. */
 const LARGEST_BODIES = 8;
-/** Bytes of all whole answers in flight: eight of the largest. */
+/** Bytes that each request counts besides its body. */
+const REQUEST_OVERHEAD = 4_096;
+/** Bytes of all answers that are read, scrubbed or not yet sent: eight of the largest whole ones. */
 const MAX_ANSWER_BYTES = 8 * MAX_RESPONSE_BYTES;
 const EVENT_STREAM = "text/event-stream";
 const EVENT_HEADERS = {
@@ -99,7 +104,7 @@ interface ProxyExchange {
   /** Our key for the model's service, which is masked in every response. */
   readonly llmKey: string | undefined;
   readonly hidden: HiddenRequest;
-  /** Portion of the bytes of whole answers. */
+  /** Portion of the bytes of answers. */
   readonly answer: Portion;
   readonly options: ResponseOptions;
 }
@@ -119,15 +124,8 @@ class OpenAiProxy implements RedactionProxy {
   readonly #leaks: Counter;
   /** Bytes of the bodies of the requests in flight. */
   readonly #held: SharedPot;
-  /** Bytes of the whole answers that are read and scrubbed. */
-  readonly #answers = new SharedPot({
-    name: "proxy_answer_bytes",
-    size: MAX_ANSWER_BYTES,
-    unit: "bytes of answers of models",
-    advice: "the request has reached the model; ask for streams or less at once",
-    retryAfterSeconds: 1,
-    refuse: overShare,
-  });
+  /** Bytes of the answers that are read and scrubbed, and not yet sent. */
+  readonly #answers: SharedPot;
 
   constructor(options: RedactionProxyOptions) {
     const { llmUrl, timing, metrics } = options;
@@ -137,6 +135,14 @@ class OpenAiProxy implements RedactionProxy {
       size: options.maxHeldBytes ?? Math.max(MAX_HELD_BYTES, LARGEST_BODIES * options.maxBodyBytes),
       unit: "bytes of requests to models",
       advice: "send less at once",
+      retryAfterSeconds: 1,
+      refuse: overShare,
+    });
+    this.#answers = new SharedPot({
+      name: "proxy_answer_bytes",
+      size: options.maxAnswerBytes ?? MAX_ANSWER_BYTES,
+      unit: "bytes of answers of models",
+      advice: "the request has reached the model; read what was answered, or ask for streams or less at once",
       retryAfterSeconds: 1,
       refuse: overShare,
     });
@@ -191,9 +197,10 @@ class OpenAiProxy implements RedactionProxy {
     assertServed(request.method ?? "", target);
     const watch = watchCaller(check);
     try {
-      await this.#held.during(caller.holder, (held) =>
-        this.#exchangeAs(caller, watch.signal, request, response, target, held),
-      );
+      await this.#held.during(caller.holder, (held) => {
+        held.add(REQUEST_OVERHEAD);
+        return this.#exchangeAs(caller, watch.signal, request, response, target, held);
+      });
     } catch (error) {
       throw watch.signal.aborted ? watch.signal.reason : error;
     } finally {
@@ -224,9 +231,15 @@ class OpenAiProxy implements RedactionProxy {
     const { placeholders, isJson } = hidden;
     const markIds = target.path === "/responses" ? objects.mark : OWN_OBJECTS.mark;
     const options = { scrubber, placeholders, restore, allowMedia, isJson, markIds, llmKey: keyScrubber(llmKey) };
-    const given = { request, response, target, signal, callerEnd, caller, hidden, options, llmKey };
+    const answer = this.#answers.open(caller.holder);
     try {
-      await this.#answers.during(caller.holder, (answer) => this.#forward(upstream, { ...given, answer }));
+      const given = { request, response, target, signal, callerEnd, caller, hidden, options, llmKey, answer };
+      await this.#forward(upstream, given);
+      // The caller may read the answer slowly.
+      onceClosed(response, () => answer.release());
+    } catch (error) {
+      answer.release();
+      throw error;
     } finally {
       hidden.end();
     }
@@ -279,7 +292,8 @@ class OpenAiProxy implements RedactionProxy {
     const headers = responseHeaders(received.headers, llmKey);
     response.writeHead(received.status, { ...headers, ...EVENT_HEADERS }).flushHeaders();
     const send = (text: string): Promise<void> => writeChunk(response, withoutKey(llmKey, text));
-    const piping = { ...options, path: target.path, send, onResponseId: hidden.keepFor, callerEnd };
+    const { answer: held } = exchange;
+    const piping = { ...options, path: target.path, send, onResponseId: hidden.keepFor, callerEnd, held };
     const { leaked, rest, fault } = await pipeEvents(piping, received.body);
     if (fault !== undefined && !signal.aborted) this.#report(request, fault);
     try {
@@ -299,8 +313,7 @@ class OpenAiProxy implements RedactionProxy {
     const { workspaceId, keyId, agentId } = caller.holder;
     const leakage = { workspaceId, keyId, agentId, counts, path: target.path, model: hidden.model };
     const sendNotices = await this.#options.redaction.seal(leakage);
-    if (response.closed) sendNotices();
-    else response.once("close", sendNotices);
+    onceClosed(response, sendNotices);
   }
 
   /** Returns the model's service of a workspace and our key for it: the workspace's own, or the shared service. */

@@ -59,6 +59,10 @@ export class ResponsesStream implements EventScrubber {
     return this.#leaked;
   }
 
+  get held(): number {
+    return this.#texts.size;
+  }
+
   *push(name: string | undefined, json: JsonMap): Work<readonly ModelEvent[]> {
     const type = typeof json.type === "string" ? json.type : "";
     if (MEDIA_EVENT.test(type)) {

@@ -36,6 +36,8 @@ export interface EventScrubber {
   push(name: string | undefined, json: JsonMap): Work<readonly ModelEvent[]>;
   /** Returns the events held back: before `[DONE]` and at the end of the stream. */
   end(): readonly ModelEvent[];
+  /** Number of texts and choices that have begun, which are held in part. */
+  readonly held: number;
   /** Leaks in the response so far. */
   readonly leaked: KindCounts;
 }
