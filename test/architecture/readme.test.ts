@@ -6,7 +6,7 @@ import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { GUIDES } from "../../src/server/docs/guides.ts";
 import { enumWordsFromDesc } from "../../src/server/rest/enum-words.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { type CodeBlock, linksOf, runnableBlocks, tableBelow } from "./page.ts";
 import { createReadersFolder, DOCUMENTED_HTTP, type ReadersFolder, ReadersShell } from "./reader.ts";
 import { ROOT } from "./source-files.ts";
@@ -62,11 +62,12 @@ describe("the commands of the README and the guides", function () {
 });
 
 describe("the examples of rules and operators", () => {
-  let database: TestDatabase;
-  let server: TestServer;
+  let service: TestService;
   const call = async (path: string, body: object): Promise<unknown> => {
-    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
-    return await (await fetch(`${server.http}${path}`, { method: "POST", headers, body: JSON.stringify(body) })).json();
+    const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
+    return await (
+      await fetch(`${service.http}${path}`, { method: "POST", headers, body: JSON.stringify(body) })
+    ).json();
   };
   const { text, blocks } = readPage("src/policy/operators/GUIDE.md");
   const examples = tableBelow(text, "Every operator").map((cells) => cells.map((cell) => cell.replace(/^`|`$/g, "")));
@@ -74,17 +75,13 @@ describe("the examples of rules and operators", () => {
 
   before(async function () {
     this.timeout(180_000);
-    database = await createTestDatabase();
-    server = await startServer({ databaseUrl: database.url });
+    service = await startService();
     const { agent } = (await call("/v1/enforce/agents", { name: "shipper" })) as { agent: { agent_id: string } };
     agentId = agent.agent_id;
     const [, tool = ""] = /tools '(\{[\s\S]*?\n\})'/.exec(blocks[0]?.code ?? "") ?? [];
     await call("/v1/enforce/tools", JSON.parse(tool));
   });
-  after(async () => {
-    await server?.stop();
-    await database?.drop();
-  });
+  after(() => service?.stop());
 
   it("are one for each operator.", () => {
     expect(examples.map(([name]) => name)).to.have.members(OPERATOR_NAMES);

@@ -8,7 +8,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runAgentctl } from "../../src/cli/run.ts";
-import { startService } from "../support/service.ts";
+import { startServiceProcess } from "../support/service.ts";
 
 const CALLS = Number(process.argv[2] ?? 40);
 /** Most milliseconds of one call, from the shell to the end of the process. */
@@ -32,7 +32,7 @@ async function timed(program: string, ...argv: readonly string[]): Promise<numbe
 }
 
 await using cleanup = new AsyncDisposableStack();
-const service = await startService({ env: { ACP_LOG_LEVEL: "error" } });
+const service = await startServiceProcess({ env: { ACP_LOG_LEVEL: "error" } });
 cleanup.defer(async () => void (await service.stop()));
 const folder = await mkdtemp(join(tmpdir(), "acp-hook-bench-"));
 cleanup.defer(() => rm(folder, { recursive: true, force: true }));

@@ -5,7 +5,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { type AnyClient, asking, connectStateful, type GatewayService, startGateway } from "../gateway/harness.ts";
+import {
+  type AnyClient,
+  asking,
+  connectStateful,
+  type GatewayServiceProcess,
+  startGatewayProcess,
+} from "../gateway/harness.ts";
 import { startToolsServer, tool } from "../gateway/tools-server.ts";
 import { cpuSeconds } from "./cpu.ts";
 import { type Check, checksTable, figure, holds, median, tableFrom } from "./report.ts";
@@ -64,7 +70,7 @@ async function startUpstream(count: number, cleanup: AsyncDisposableStack): Prom
 
 /** Registers a server, accepts its tools, and connects its clients. */
 async function addTarget(
-  gateway: GatewayService,
+  gateway: GatewayServiceProcess,
   url: string,
   { mode, drift, tools }: Omit<Target, "name" | "clients">,
 ): Promise<Target> {
@@ -83,7 +89,7 @@ async function addTarget(
   return { name, mode, drift, tools, clients };
 }
 
-async function measure(gateway: GatewayService, { clients, tools }: Target, seconds: number): Promise<Load> {
+async function measure(gateway: GatewayServiceProcess, { clients, tools }: Target, seconds: number): Promise<Load> {
   const times: number[] = [];
   const until = performance.now() + seconds * 1_000;
   const cpuBefore = cpuSeconds(gateway.pid) ?? Number.NaN;
@@ -106,7 +112,7 @@ async function measure(gateway: GatewayService, { clients, tools }: Target, seco
 
 /** Measures a drift beside the reference at each number of tools. Returns the rows of a table and the checks. */
 async function compare(
-  gateway: GatewayService,
+  gateway: GatewayServiceProcess,
   seconds: number,
   { mode, drift, tools: counts, mostLatency, mostCpu }: (typeof COMPARED)[number],
 ) {
@@ -156,7 +162,7 @@ async function compare(
 
 async function compareAll(seconds: number): Promise<void> {
   await using cleanup = new AsyncDisposableStack();
-  const gateway = await startGateway({ env: { ACP_LOG_LEVEL: "error" } });
+  const gateway = await startGatewayProcess({ env: { ACP_LOG_LEVEL: "error" } });
   cleanup.defer(async () => void (await gateway.stop()));
   const compared = [];
   for (const each of COMPARED) compared.push(await compare(gateway, seconds, each));

@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { Client } from "pg";
-import { asking, connectStateful, connectStateless, startGateway } from "../gateway/harness.ts";
+import { asking, connectStateful, connectStateless, startGatewayProcess } from "../gateway/harness.ts";
 import { startToolsServer } from "../gateway/tools-server.ts";
 
 const CALLS = Number(process.argv[2] ?? 500);
@@ -38,7 +38,7 @@ async function measure(): Promise<void> {
   const child = spawn(process.execPath, [import.meta.filename, "serve"], { stdio: ["ignore", "pipe", "inherit"] });
   cleanup.defer(() => void child.kill("SIGKILL"));
   const [url] = (await once(createInterface(child.stdout), "line")) as [string];
-  const gateway = await startGateway({ env: { ACP_LOG_LEVEL: "error" } });
+  const gateway = await startGatewayProcess({ env: { ACP_LOG_LEVEL: "error" } });
   cleanup.defer(async () => void (await gateway.stop()));
   await gateway.add("bank", { url });
   const database = new Client({ connectionString: gateway.database.ownerUrl });

@@ -3,29 +3,26 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect } from "chai";
 import { columnsOf } from "../../src/cli/columns.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { agentctl, createFolder, type Folder, type Run } from "./harness.ts";
 
 describe("agentctl preflight and probe", () => {
-  let database: TestDatabase;
-  let server: TestServer;
+  let service: TestService;
   let folder: Folder;
   let agent_id: string;
 
   async function post(path: string, body: object): Promise<Record<string, Record<string, string>>> {
-    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
-    const response = await fetch(server.http + path, { method: "POST", headers, body: JSON.stringify(body) });
+    const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
+    const response = await fetch(service.http + path, { method: "POST", headers, body: JSON.stringify(body) });
     return (await response.json()) as Record<string, Record<string, string>>;
   }
   async function run(command: string, file: object | string, ...more: readonly string[]): Promise<Run> {
     const path = await folder.file("request.json", typeof file === "string" ? file : JSON.stringify(file));
-    return agentctl([command, path, ...more], { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey });
+    return agentctl([command, path, ...more], { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey });
   }
 
   before(async () => {
-    database = await createTestDatabase();
-    server = await startServer({ databaseUrl: database.url });
+    service = await startService();
     folder = await createFolder();
     agent_id = (await post("/v1/enforce/agents", { name: "payer" })).agent?.agent_id ?? "";
     const properties = { amount: { type: "number" }, to: { type: "string" } };
@@ -36,8 +33,7 @@ describe("agentctl preflight and probe", () => {
     await post("/v1/enforce/mandates", { name: "large payments", rules });
   });
   after(async () => {
-    await server.stop();
-    await database.drop();
+    await service.stop();
     await folder.remove();
   });
 
@@ -80,7 +76,7 @@ describe("agentctl preflight and probe", () => {
     expect(code).to.equal(2);
     expect(stderr).to.contain("`steps`");
     const missing = await agentctl(["probe", folder.path("none.json")], {
-      AGENTCTL_URL: server.http,
+      AGENTCTL_URL: service.http,
       AGENTCTL_KEY: "k",
     });
     expect(missing).to.include({ code: 2 });
@@ -94,7 +90,7 @@ describe("agentctl preflight and probe", () => {
       { name: "no small ones", rules: [{ type: "trust", decision: "block", conditions: { below: 100 } }] },
     ];
     const path = await folder.file("drafts.json", JSON.stringify({ drafts }));
-    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
     const strict = await agentctl(["mandate", "backtest", path, "--since", "30d"], env);
     expect(strict.code, strict.stderr).to.equal(0);
     const lines = strict.stdout.split("\n");
@@ -107,7 +103,7 @@ describe("agentctl preflight and probe", () => {
     ]);
     expect(lines.every((line) => line.length <= 100)).to.equal(true);
     expect(lines[7]).to.match(/^payer +agt_\w+ +2 +0 +2$/);
-    const list = await fetch(`${server.http}/v1/enforce/mandates`, { headers: { "x-api-key": server.adminKey } });
+    const list = await fetch(`${service.http}/v1/enforce/mandates`, { headers: { "x-api-key": service.adminKey } });
     const { mandates } = (await list.json()) as { mandates: { mandate_id: string }[] };
     const archives = mandates.map(({ mandate_id }) => mandate_id);
     const without = await folder.file("without.json", JSON.stringify({ archives }));
@@ -118,7 +114,7 @@ describe("agentctl preflight and probe", () => {
 
   it("show how far a backtest is to a person, and nothing of it to a program.", async () => {
     const path = await folder.file("none.json", "{}");
-    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
     const watched = await agentctl(["mandate", "backtest", path], env, undefined, true);
     expect(watched.code).to.equal(0);
     const [first, ...shown] = watched.stderr.split("\r");
@@ -137,7 +133,7 @@ describe("agentctl preflight and probe", () => {
     }
     const draft = { name: "no looking", rules: [{ type: "trust", decision: "block", conditions: { below: 100 } }] };
     const path = await folder.file("drafts.json", JSON.stringify({ drafts: [draft] }));
-    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
     const { stdout } = await agentctl(["mandate", "backtest", path], env);
     const rows = stdout.split("\n").filter((line) => line.includes(" agt_"));
     expect(rows.length).to.be.at.least(names.length);
@@ -162,7 +158,7 @@ describe("agentctl preflight and probe", () => {
 
   it("backtest files of mandates, in place of those in force with their names.", async () => {
     await post("/v1/enforce/intercept", { agent_id, ...pay(750) });
-    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
     const yaml = (name: string): string =>
       `name: ${name}\nrules:\n- tool: pay_invoice\n  decision: allow\n  conditions:\n    rules:\n    - {field: amount, operator: ">", value: 0}\n`;
     const run = async (text: string) =>
@@ -177,7 +173,7 @@ describe("agentctl preflight and probe", () => {
   });
 
   it("refuse a window and drafts that make no sense.", async () => {
-    const env = { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey };
+    const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
     const path = await folder.file("drafts.json", "{}");
     expect((await agentctl(["mandate", "backtest", path, "--since", "soon"], env)).stderr).to.contain("--since takes");
     const bad = await folder.file("bad.json", '{"drafts": [{"name": "x"}]}');

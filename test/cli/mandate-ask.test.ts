@@ -1,29 +1,26 @@
 import { expect } from "chai";
 import { answers, completion, type ModelServer, startModelServer } from "../semantic/model-server.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { agentctl, type Run } from "./harness.ts";
 
 describe("agentctl mandate ask", () => {
-  let database: TestDatabase;
   let model: ModelServer;
-  let server: TestServer;
+  let service: TestService;
   let agent_id: string;
   let mandate_id: string;
 
   async function send(method: string, path: string, body: object): Promise<Record<string, Record<string, string>>> {
-    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
-    const response = await fetch(server.http + path, { method, headers, body: JSON.stringify(body) });
+    const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
+    const response = await fetch(service.http + path, { method, headers, body: JSON.stringify(body) });
     return (await response.json()) as Record<string, Record<string, string>>;
   }
   const ask = (...more: readonly string[]): Promise<Run> =>
-    agentctl(["mandate", "ask", ...more], { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey });
+    agentctl(["mandate", "ask", ...more], { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey });
 
   before(async () => {
-    database = await createTestDatabase();
     model = await startModelServer();
     const env = { ACP_GUARD_URL: model.url, ACP_GUARD_MODEL: "small" };
-    server = await startServer({ databaseUrl: database.url, env });
+    service = await startService({ env });
     agent_id = (await send("POST", "/v1/enforce/agents", { name: "payer" })).agent?.agent_id ?? "";
     const input_schema = { type: "object", properties: { amount: { type: "number" } } };
     await send("POST", "/v1/enforce/tools", { name: "pay_invoice", input_schema });
@@ -33,9 +30,8 @@ describe("agentctl mandate ask", () => {
     await send("PUT", `/v1/enforce/mandates/${mandate_id}`, { ...mandate, priority: 2 });
   });
   after(async () => {
-    await server.stop();
+    await service.stop();
     await model.close();
-    await database.drop();
   });
 
   it("may prints the answer and the rules it rests on, and ends with 1 for what would not be allowed.", async () => {

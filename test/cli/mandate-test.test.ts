@@ -1,26 +1,23 @@
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { agentctl, createFolder, type Folder, type Run } from "./harness.ts";
 
 describe("agentctl mandate test", () => {
-  let database: TestDatabase;
-  let server: TestServer;
+  let service: TestService;
   let folder: Folder;
 
   async function send(method: string, path: string, body: object): Promise<Record<string, Record<string, string>>> {
-    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
-    const response = await fetch(server.http + path, { method, headers, body: JSON.stringify(body) });
+    const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
+    const response = await fetch(service.http + path, { method, headers, body: JSON.stringify(body) });
     return (await response.json()) as Record<string, Record<string, string>>;
   }
   const run = (...more: readonly string[]): Promise<Run> =>
-    agentctl(["mandate", "test", ...more], { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey });
+    agentctl(["mandate", "test", ...more], { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey });
   const schema = (type: string) => ({ type: "object", properties: { amount: { type }, to: { type: "string" } } });
 
   before(async () => {
-    database = await createTestDatabase();
-    server = await startServer({ databaseUrl: database.url });
+    service = await startService();
     folder = await createFolder();
     await send("POST", "/v1/enforce/tools", { name: "pay_invoice", input_schema: schema("number") });
     const rules = (field: string, operator: string, value: unknown) => [
@@ -30,8 +27,7 @@ describe("agentctl mandate test", () => {
     await send("POST", "/v1/enforce/mandates", { name: "Known payees", rules: rules("to", "!=", "ACME") });
   });
   after(async () => {
-    await server.stop();
-    await database.drop();
+    await service.stop();
     await folder.remove();
   });
 

@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { sealedFrom } from "../../src/authority/signing-key.ts";
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { agentctl, createFolder, type Folder, type Run } from "./harness.ts";
 import { newKey } from "./written-log.ts";
 
@@ -43,7 +43,7 @@ describe("agentctl signing-key retire", () => {
 describe("agentctl signing-key retire, and what verifies after it", () => {
   let database: TestDatabase;
   let folder: Folder;
-  let server: TestServer;
+  let server: ServedHere;
   /** Paths of what the old key signed before its retirement, by name, and of what the new one signed after it. */
   const signed: Record<"log" | "decision" | "certificate", { before: string; after: string }> = {
     log: { before: "", after: "" },
@@ -54,8 +54,8 @@ describe("agentctl signing-key retire, and what verifies after it", () => {
 
   const run = (...argv: readonly string[]): Promise<Run> =>
     agentctl(argv, { AGENTCTL_URL: server.http, AGENTCTL_KEY: server.adminKey });
-  const start = (key: Key, adminKey = "an-admin-key-of-the-test"): Promise<TestServer> =>
-    startServer({
+  const start = (key: Key, adminKey = "an-admin-key-of-the-test"): Promise<ServedHere> =>
+    serveHere({
       databaseUrl: database.url,
       env: { ACP_ADMIN_KEY: adminKey, ACP_SIGNING_KEY: pemOf(key.privateKey) },
     });

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { Client } from "pg";
 import { naiveLeaf, naiveTree } from "../log/naive-tree.ts";
 import { withClient } from "../support/database.ts";
-import { startServer } from "../support/server.ts";
+import { serveHere } from "../support/served-here.ts";
 import { agentctl } from "./harness.ts";
 import { type Served, startServed } from "./served.ts";
 import { newKey } from "./written-log.ts";
@@ -142,7 +142,7 @@ describe("agentctl vault verify, on a database that was tampered with", () => {
     await withClient(served.database.ownerUrl, (client) =>
       client.query("update ledger_head set seq = 16, frontier = $1", [frontier]),
     );
-    const other = await startServer({
+    const other = await serveHere({
       databaseUrl: served.database.url,
       env: { ACP_ADMIN_KEY: served.adminKey, ACP_SIGNING_KEY: SIGNING_KEY },
     });

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { ControlPlane, ControlPlaneRequestError, InterceptResult } from "../../src/client/index.ts";
 import { createNodeControlPlane, type NodeControlPlaneOptions } from "../../src/client/node/index.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import type { TestService } from "../support/service.ts";
+import { startServiceProcess, type TestService, type TestServiceProcess } from "../support/service.ts";
 import { rejection, startRuledService } from "./harness.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
@@ -116,11 +116,11 @@ describe("the gRPC intercept channel", () => {
 describe("the gRPC intercept channel and a server that is killed", () => {
   const ROUNDS = 4;
   const KILL_AFTER = CALLERS;
-  let service: TestService;
+  let service: TestServiceProcess;
   let second: TestServer | undefined;
 
   before("starts a server", async () => {
-    service = await startRuledService();
+    service = await startServiceProcess();
   });
   after("stops both servers", async () => {
     await second?.stop();

@@ -14,7 +14,7 @@ import {
 import { give, killSession, newAuthority } from "../revocation/authority.ts";
 import { until } from "../support/harness.ts";
 import { openLogOf } from "../support/open-log.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import type { TestService } from "../support/service.ts";
 import { morePieces, NOWHERE, rejection, startRuledService } from "./harness.ts";
 import { type HttpProxy, type StreamHabit, startHttpProxy } from "./http-proxy.ts";
@@ -29,7 +29,7 @@ describe("watching an agent over the client", () => {
   const cleanup = new AsyncDisposableStack();
   const proxies: HttpProxy[] = [];
   let service: TestService;
-  let replica: TestServer;
+  let replica: ServedHere;
   let log: Awaited<ReturnType<typeof openLogOf>>;
   let agentId: string;
 
@@ -37,7 +37,7 @@ describe("watching an agent over the client", () => {
     service = await startRuledService({ ACP_STREAM_HEARTBEAT_MS: "100" });
     cleanup.defer(async () => void (await service.stop()));
     const { database } = service;
-    replica = await startServer({ databaseUrl: database.url, env: { ACP_ADMIN_KEY: service.adminKey } });
+    replica = await serveHere({ databaseUrl: database.url, env: { ACP_ADMIN_KEY: service.adminKey } });
     cleanup.defer(async () => void (await replica.stop()));
     log = await openLogOf(database.url, cleanup);
   });

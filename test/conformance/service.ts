@@ -5,7 +5,7 @@ import { startToolsServer, tool } from "../gateway/tools-server.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { newPrivateKey } from "../support/harness.ts";
 import { openLogOf } from "../support/open-log.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { openWires, type Wires } from "../support/wires.ts";
 import { startReceiver } from "../webhook/receiver.ts";
 
@@ -17,7 +17,7 @@ export interface Workspace {
 
 /** The one running server of the run, its clients, and its database. */
 export interface SharedService {
-  readonly server: TestServer;
+  readonly server: ServedHere;
   readonly wires: Wires;
   /** A URL on this machine that takes every webhook. */
   readonly receiver: string;
@@ -93,7 +93,7 @@ async function open(): Promise<SharedService> {
   closers.unshift(() => mcp.close());
   // Both are on this machine; every other private address stays forbidden.
   const env = { ACP_LOG_LEVEL: "error", ACP_WEBHOOK_ALLOW: "127.0.0.0/8", ACP_MCP_ALLOW: "127.0.0.0/8" };
-  const server = await startServer({ databaseUrl: database.url, env });
+  const server = await serveHere({ databaseUrl: database.url, env });
   closers.unshift(() => server.stop());
   const wires = openWires(server);
   closers.unshift(() => wires.close());
@@ -128,7 +128,7 @@ async function open(): Promise<SharedService> {
 
 /** Seals a key in `default` as a process with another signing key would have, some time before, and retires it. */
 async function retireOldKey(
-  { http, adminKey }: TestServer,
+  { http, adminKey }: ServedHere,
   databaseUrl: string,
 ): Promise<SharedService["signingKeys"]> {
   const { keys } = (await (await fetch(`${http}/.well-known/jwks.json`)).json()) as { keys: { kid: string }[] };
@@ -143,7 +143,7 @@ async function retireOldKey(
   return { active: keys[0]?.kid ?? "", old: old.key_id };
 }
 
-async function createWorkspace({ http, adminKey }: TestServer): Promise<Workspace> {
+async function createWorkspace({ http, adminKey }: ServedHere): Promise<Workspace> {
   const id = `ws-${randomBytes(6).toString("hex")}`;
   const response = await fetch(`${http}/v1/admin/workspaces`, {
     method: "POST",

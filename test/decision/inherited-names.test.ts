@@ -6,7 +6,7 @@ import { agentctl } from "../cli/harness.ts";
 import { type GatewayService, startGateway } from "../gateway/harness.ts";
 import { decisionIn, openRaw } from "../gateway/raw-client.ts";
 import { type RecordingServer, startRecordingServer } from "../gateway/recording-server.ts";
-import { startServer } from "../support/server.ts";
+import { serveHere } from "../support/served-here.ts";
 import { openWires, type Wires } from "../support/wires.ts";
 
 /** Names that every object inherits, so that code which looks them up carelessly finds something else or nothing. */
@@ -142,7 +142,7 @@ describe("arguments that are called as something every object inherits", () => {
 
   it("are the same after a start, in dry runs, in generated tests and for the verifier.", async () => {
     const env = { ACP_ADMIN_KEY: gateway.adminKey, ACP_SIGNING_KEY: `${gateway.dataDir}/signing-key.pem` };
-    const later = await startServer({ databaseUrl: gateway.database.url, env });
+    const later = await serveHere({ databaseUrl: gateway.database.url, env });
     const wiresOfLater = openWires(later);
     try {
       for (const [index, name] of NAMES.entries()) {

@@ -22,9 +22,8 @@ import {
   startModelServer,
   staysSilent,
 } from "../semantic/model-server.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { actionRule, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { openWires, type Wires } from "../support/wires.ts";
 
 type Form = MessageInitShape<typeof AskRequestSchema>["form"];
@@ -399,26 +398,23 @@ describe("the names that a model is sent with a question", () => {
 });
 
 describe("a question over every wire", () => {
-  let database: TestDatabase;
   let model: ModelServer;
-  let server: TestServer;
+  let service: TestService;
   let wires: Wires;
   before(async function () {
     this.timeout(180_000);
-    database = await createTestDatabase();
     model = await startModelServer();
     const env = { ACP_GUARD_URL: model.url, ACP_GUARD_MODEL: "small", ACP_GUARD_DEADLINE_MS: "500" };
-    server = await startServer({ databaseUrl: database.url, env });
-    wires = openWires(server);
-    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
+    service = await startService({ env });
+    wires = openWires(service);
+    const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
     const body = JSON.stringify({ name: "payer" });
-    await fetch(`${server.http}/v1/enforce/agents`, { method: "POST", headers, body });
+    await fetch(`${service.http}/v1/enforce/agents`, { method: "POST", headers, body });
   });
   after(async () => {
     wires.close();
-    await server.stop();
+    await service.stop();
     await model.close();
-    await database.drop();
   });
 
   const { ask } = DryRunService.method;
@@ -442,7 +438,7 @@ describe("a question over every wire", () => {
     it(`is answered alike ${how}.`, async () => {
       model.behaviour = behaviour;
       for (const wire of wires.all) {
-        const { code, reason, body } = await wire.unary(ask, request, { key: server.adminKey });
+        const { code, reason, body } = await wire.unary(ask, request, { key: service.adminKey });
         const { answer } = (body ?? {}) as { answer?: { holds: boolean; asked: JsonObject } };
         const came = answer === undefined ? { reason } : { code, holds: answer.holds, may: answer.asked.may };
         expect(came, wire.name).to.deep.equal(want);
@@ -452,10 +448,10 @@ describe("a question over every wire", () => {
   }
 
   it("is refused with both fields when a JSON text has two of them.", async () => {
-    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
+    const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
     const body = JSON.stringify({ never_fire: {}, shadowed: {} });
     for (const path of ["/v1/enforce/ask", `/${ask.parent.typeName}/${ask.name}`]) {
-      const reply = await fetch(`${server.http}${path}`, { method: "POST", headers, body });
+      const reply = await fetch(`${service.http}${path}`, { method: "POST", headers, body });
       expect([reply.status, await reply.text()].join(" "), path).to.match(
         /^400 .*`shadowed` cannot be given together with `never_fire`/,
       );

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { readdir, readFile, readlink, stat } from "node:fs/promises";
 import { promisify } from "node:util";
 import { expect } from "chai";
-import { asking, connectStateful, type GatewayService, startGateway } from "./harness.ts";
+import { asking, connectStateful, type GatewayServiceProcess, startGatewayProcess } from "./harness.ts";
 import { type ShellProgram, writeShellProgram } from "./shell-server.ts";
 import { until } from "./until.ts";
 
@@ -34,7 +34,10 @@ const WAYS: readonly Way[] = [
 /** Runs a shell command in a server, and gives what it prints. */
 type Shell = (text: string) => Promise<string>;
 
-async function shellOf(gateway: GatewayService, server: string): Promise<{ shell: Shell; close(): Promise<void> }> {
+async function shellOf(
+  gateway: GatewayServiceProcess,
+  server: string,
+): Promise<{ shell: Shell; close(): Promise<void> }> {
   const client = await connectStateful(gateway.urlOf(server), gateway.headers);
   const asked = asking(client);
   return {
@@ -54,7 +57,7 @@ for (const { name, account, isPossible } of WAYS) {
   describe(`a malicious command among ${name}`, function () {
     this.timeout(120_000);
     let program: ShellProgram;
-    let gateway: GatewayService;
+    let gateway: GatewayServiceProcess;
     let evil: Awaited<ReturnType<typeof shellOf>>;
     let victim: Awaited<ReturnType<typeof shellOf>>;
     let shell: Shell;
@@ -66,7 +69,7 @@ for (const { name, account, isPossible } of WAYS) {
       }
       program = await writeShellProgram();
       const env = { ACP_MCP_FOLDERS: program.folder, ACP_MCP_MAX_PROCESSES: "64", HOME: "/tmp" };
-      gateway = await startGateway({ env, ...(account && { account }) });
+      gateway = await startGatewayProcess({ env, ...(account && { account }) });
       await gateway.add("victim", program.command, { env: [{ name: "TOKEN", value: SECRET }] });
       await gateway.add("evil", program.command);
       victim = await shellOf(gateway, "victim");

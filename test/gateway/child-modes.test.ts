@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { closeHome, giveHome } from "../../src/gateway/child-homes.ts";
-import { asking, connectStateful, type GatewayService, startGateway } from "./harness.ts";
+import { asking, connectStateful, type GatewayServiceProcess, startGatewayProcess } from "./harness.ts";
 import { writeShellProgram } from "./shell-server.ts";
 
 const isRoot = process.geteuid?.() === 0;
@@ -79,7 +79,7 @@ describe("accounts of running servers", function () {
     await using cleanup = new AsyncDisposableStack();
     const program = await writeShellProgram();
     cleanup.defer(() => program.remove());
-    const uidIn = async (gateway: GatewayService): Promise<number> => {
+    const uidIn = async (gateway: GatewayServiceProcess): Promise<number> => {
       await gateway.add("same", program.command);
       const client = await connectStateful(gateway.urlOf("same"), gateway.headers);
       const params = { name: "sh", arguments: { text: "id -u" } };
@@ -91,7 +91,7 @@ describe("accounts of running servers", function () {
     const env = { ACP_MCP_UIDS: "61400-61403" };
     const uids: number[] = [];
     for (let service = 0; service < 2; service++) {
-      const gateway = await startGateway({ env });
+      const gateway = await startGatewayProcess({ env });
       cleanup.defer(async () => void (await gateway.stop()));
       uids.push(await uidIn(gateway));
       const { server } = (await gateway.rest("GET /v1/enforce/mcp-servers/same")) as unknown as {

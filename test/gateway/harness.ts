@@ -5,7 +5,14 @@ import { Client as StatelessClient, StreamableHTTPClientTransport } from "@model
 import { Client as StatefulClient } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as StatefulTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
-import { startService, type TestService, type TestServiceOptions } from "../support/service.ts";
+import {
+  startService,
+  startServiceProcess,
+  type TestService,
+  type TestServiceOptions,
+  type TestServiceProcess,
+  type TestServiceProcessOptions,
+} from "../support/service.ts";
 
 /** A service that may reach MCP servers on this machine. */
 export interface GatewayService extends TestService {
@@ -22,8 +29,12 @@ export interface GatewayService extends TestService {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-export async function startGateway({ env = {}, ...rest }: TestServiceOptions = {}): Promise<GatewayService> {
-  const service = await startService({ env: { ACP_MCP_ALLOW: "127.0.0.0/8", ...env }, ...rest });
+/** The same as a process of its own. */
+export interface GatewayServiceProcess extends GatewayService, TestServiceProcess {
+  stop(): Promise<number | null>;
+}
+
+async function gatewayOf<S extends TestService>(service: S): Promise<GatewayService & S> {
   const agentId = await service.agent();
   return {
     ...service,
@@ -34,6 +45,21 @@ export async function startGateway({ env = {}, ...rest }: TestServiceOptions = {
     urlOf: (name) => new URL(`${service.http}/mcp/${name}`),
     headers: { "x-api-key": service.adminKey, "x-agent-id": agentId },
   };
+}
+
+const ALLOW = { ACP_MCP_ALLOW: "127.0.0.0/8" };
+
+/** Starts the service in this process. */
+export async function startGateway({ env = {}, ...rest }: TestServiceOptions = {}): Promise<GatewayService> {
+  return gatewayOf(await startService({ env: { ...ALLOW, ...env }, ...rest }));
+}
+
+/** Starts the service as a process of its own. */
+export async function startGatewayProcess({
+  env = {},
+  ...rest
+}: TestServiceProcessOptions = {}): Promise<GatewayServiceProcess> {
+  return gatewayOf(await startServiceProcess({ env: { ...ALLOW, ...env }, ...rest }));
 }
 
 const require = createRequire(import.meta.url);

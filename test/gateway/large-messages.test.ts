@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { expect } from "chai";
 import { HeldTurns } from "../support/held-turns.ts";
-import { type ServedHere, serveHere } from "../support/served-here.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { connectStateful, connectStateless } from "./harness.ts";
 import { startToolsServer, type ToolsServer, tool } from "./tools-server.ts";
 
@@ -20,14 +20,14 @@ async function until(holds: () => boolean): Promise<void> {
 
 describe("large messages to the MCP gateway", () => {
   let turns: HeldTurns;
-  let service: ServedHere;
+  let service: TestService;
   let upstream: ToolsServer;
   let agentId: string;
   let other: { readonly key: string; readonly agentId: string };
 
   before(async () => {
     turns = new HeldTurns();
-    service = await serveHere({ largeRequests: turns, env: ENV });
+    service = await startService({ largeRequests: turns, env: ENV });
     upstream = await startToolsServer([tool("read")]);
     await service.rest("POST /v1/enforce/mcp-servers", { name: "files", url: upstream.url });
     agentId = await service.agent();

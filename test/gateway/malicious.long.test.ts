@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { type AnyClient, asking, connectStateful, type GatewayService, startGateway } from "./harness.ts";
+import { type AnyClient, asking, connectStateful, type GatewayServiceProcess, startGatewayProcess } from "./harness.ts";
 import {
   fine,
   json,
@@ -17,13 +17,13 @@ const MAX_RESULT = 1_048_576;
 const textOf = (result: unknown): string => (result as Result).content?.[0]?.text ?? JSON.stringify(result);
 
 describe("a malicious MCP server", () => {
-  let gateway: GatewayService;
+  let gateway: GatewayServiceProcess;
   let upstream: MaliciousServer;
   let client: AnyClient;
   before(async () => {
     upstream = await startMaliciousServer();
     const env = { ACP_MCP_MAX_RESULT_BYTES: String(MAX_RESULT), ACP_MCP_ANSWER_MS: "6000" };
-    gateway = await startGateway({ env });
+    gateway = await startGatewayProcess({ env });
     await gateway.add("evil", { url: upstream.url }, { drift: "each_call" });
     await gateway.add("strict", { url: upstream.url }, { mode: "quarantine" });
   });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import "../support/scratch.ts";
-import { type ServedHere, serveHere } from "../support/served-here.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { openRawSession } from "./raw-session.ts";
 
 /** More than all workspaces together could have before. */
@@ -23,14 +23,14 @@ done
 
 describe("the child processes of MCP servers", function () {
   this.timeout(300_000);
-  let service: ServedHere;
+  let service: TestService;
   let folder: string;
 
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "acp-many-"));
     await chmod(folder, 0o755);
     await writeFile(join(folder, "server.sh"), PROGRAM);
-    service = await serveHere({ env: { ACP_MCP_FOLDERS: folder } });
+    service = await startService({ env: { ACP_MCP_FOLDERS: folder } });
   });
   after(async () => {
     await service?.stop();

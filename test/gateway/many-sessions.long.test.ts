@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { expect } from "chai";
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from "undici";
-import { asking, connectStateful, startGateway } from "./harness.ts";
+import { asking, connectStateful, startGatewayProcess } from "./harness.ts";
 import { startToolsServer, tool } from "./tools-server.ts";
 
 const SESSIONS = 200;
@@ -25,7 +25,7 @@ describe("many MCP sessions at once", function () {
     cleanup.defer(() => setGlobalDispatcher(dispatcher));
     const upstream = await startToolsServer([tool("pay")]);
     cleanup.defer(() => upstream.close());
-    const gateway = await startGateway({
+    const gateway = await startGatewayProcess({
       // A small heap is collected often, so that what grows is what is kept.
       env: { ACP_LOG_LEVEL: "error", NODE_OPTIONS: "--max-old-space-size=256" },
     });

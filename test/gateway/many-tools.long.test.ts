@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { asking, connectStateful, startGateway } from "./harness.ts";
+import { asking, connectStateful, startGatewayProcess } from "./harness.ts";
 import { startToolsServer, tool } from "./tools-server.ts";
 
 describe("an MCP server that lists many tools", function () {
@@ -10,7 +10,7 @@ describe("an MCP server that lists many tools", function () {
     const many = (count: number) => Array.from({ length: count }, (_, index) => tool(`tool_${index}`));
     const upstream = await startToolsServer(many(10_000));
     cleanup.defer(() => upstream.close());
-    const gateway = await startGateway();
+    const gateway = await startGatewayProcess();
     cleanup.defer(async () => void (await gateway.stop()));
     await gateway.add("many", { url: upstream.url });
     const client = asking(await connectStateful(gateway.urlOf("many"), gateway.headers));

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
-import { type ServedHere, serveHere } from "../support/served-here.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { startWaitingServer, type WaitingServer } from "./waiting-server.ts";
 
 const ENV = { ACP_MCP_ALLOW: "127.0.0.0/8", ACP_MCP_HOLD_MS: "100" };
@@ -26,14 +26,14 @@ async function until(holds: () => boolean): Promise<void> {
 
 describe("what workspaces share in the MCP gateway", function () {
   this.timeout(300_000);
-  let service: ServedHere;
+  let service: TestService;
   let upstream: WaitingServer;
   let agents: Caller[];
   let other: Caller;
   let third: Caller;
 
   before(async () => {
-    service = await serveHere({ env: ENV });
+    service = await startService({ env: ENV });
     upstream = await startWaitingServer();
     other = await service.workspace("other");
     third = await service.workspace("third");

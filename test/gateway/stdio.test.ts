@@ -2,7 +2,13 @@ import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import { asking, connectStateful, connectStateless, type GatewayService, startGateway } from "./harness.ts";
+import {
+  asking,
+  connectStateful,
+  connectStateless,
+  type GatewayServiceProcess,
+  startGatewayProcess,
+} from "./harness.ts";
 import { until } from "./until.ts";
 
 /** An MCP server over standard streams that says what it sees, and ends when it is told to. */
@@ -35,14 +41,16 @@ createInterface(process.stdin).on("line", (line) => {
 type Result = { content: { text: string }[] };
 
 describe("an MCP server that is a command", () => {
-  let gateway: GatewayService;
+  let gateway: GatewayServiceProcess;
   let folder: string;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "acp-stdio-"));
     // Readable for the accounts and in the sandboxes of commands.
     await chmod(folder, 0o755);
     await writeFile(join(folder, "own.mjs"), PROGRAM);
-    gateway = await startGateway({ env: { SECRET_OF_THE_TEST: "must not be inherited", ACP_MCP_FOLDERS: folder } });
+    gateway = await startGatewayProcess({
+      env: { SECRET_OF_THE_TEST: "must not be inherited", ACP_MCP_FOLDERS: folder },
+    });
     const env = [{ name: "TOKEN", value: "sesame-4711" }];
     await gateway.add("own", { command: process.execPath, args: [join(folder, "own.mjs")] }, { env });
   });

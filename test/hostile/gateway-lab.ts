@@ -1,5 +1,5 @@
 import { encodedHeader } from "../../src/gateway/headers.ts";
-import { type GatewayService, startGateway } from "../gateway/harness.ts";
+import { type GatewayServiceProcess, startGatewayProcess } from "../gateway/harness.ts";
 import type { Draw } from "./draw.ts";
 import { HostileFinding, SECRET } from "./lab.ts";
 import { arrivalFault, FORBIDDEN, isDecided } from "./mcp-judge.ts";
@@ -173,7 +173,7 @@ const HOOK_RULES = CLIENTS.flatMap((client) => [
 
 /** The program as a process in front of MCP servers of the test, which keep what reaches them. */
 export class GatewayLab {
-  readonly service: GatewayService;
+  readonly service: GatewayServiceProcess;
   readonly port: number;
   readonly #upstream: McpUpstream;
   readonly #lanes: Lane[] = [];
@@ -184,7 +184,7 @@ export class GatewayLab {
   readonly #allowed = new Map<string, number>();
   #lastSeen: string | undefined;
 
-  private constructor(service: GatewayService, upstream: McpUpstream) {
+  private constructor(service: GatewayServiceProcess, upstream: McpUpstream) {
     this.service = service;
     this.#upstream = upstream;
     this.port = Number(new URL(service.http).port);
@@ -192,7 +192,7 @@ export class GatewayLab {
 
   static async open(): Promise<GatewayLab> {
     const upstream = await startMcpUpstream();
-    const service = await startGateway({ env: { ACP_MCP_HOLD_MS: "0" } });
+    const service = await startGatewayProcess({ env: { ACP_MCP_HOLD_MS: "0" } });
     const lab = new GatewayLab(service, upstream);
     for (let each = 0; each < LANES; each++) await lab.#addLane(`h${each}`);
     const rules = [

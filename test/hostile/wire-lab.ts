@@ -4,7 +4,7 @@ import { errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 import { ruleFrom } from "../policy/harness.ts";
 import { connectOutcome } from "../server/wires.ts";
-import { startService, type TestService } from "../support/service.ts";
+import { startServiceProcess, type TestServiceProcess } from "../support/service.ts";
 import { openWires, type Wires } from "../support/wires.ts";
 import type { Draw } from "./draw.ts";
 import { HostileFinding, SECRET, shown } from "./lab.ts";
@@ -36,13 +36,13 @@ export type Strictness = "allow" | "block" | "escalate";
 
 /** The program as a process, with requests that it refuses. */
 export class WireLab {
-  readonly service: TestService;
+  readonly service: TestServiceProcess;
   readonly agentId: string;
   readonly plains: readonly WirePlain[];
   readonly wires: Wires;
   readonly #port: number;
 
-  private constructor(service: TestService, agentId: string) {
+  private constructor(service: TestServiceProcess, agentId: string) {
     this.service = service;
     this.agentId = agentId;
     this.wires = openWires(service);
@@ -61,7 +61,7 @@ export class WireLab {
   }
 
   static async open(): Promise<WireLab> {
-    const service = await startService({
+    const service = await startServiceProcess({
       env: { ACP_STREAM_HEARTBEAT_MS: "500" },
       rules: [
         ruleFrom({ type: "action", decision: "block", conditions: { match_action_types: ["t6pay.*"] } }),

@@ -3,8 +3,7 @@ import { generateText, jsonSchema, streamText, type ToolSet, tool } from "ai";
 import { expect } from "chai";
 import OpenAI, { APIError } from "openai";
 import { ControlPlaneRequestError, createControlPlane } from "../../src/client/index.ts";
-import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { PERSONAL } from "./harness.ts";
 import {
   chatEvents,
@@ -23,15 +22,14 @@ const SCRUBBED = "Ask [PERSON_NAME] at [EMAIL].";
 const SCHEMA = { type: "object", properties: { to: { type: "string" } }, required: ["to"] } as const;
 
 describe("clients of OpenAI's interface", () => {
-  let database: TestDatabase;
   let upstream: Upstream;
-  let server: TestServer;
+  let service: TestService;
   let openai: OpenAI;
   let url: string;
 
   const put = async (path: string, method: string, body: object): Promise<void> => {
-    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
-    const response = await fetch(`${server.http}/api/redact/default${path}`, {
+    const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
+    const response = await fetch(`${service.http}/api/redact/default${path}`, {
       method,
       headers,
       body: JSON.stringify(body),
@@ -40,18 +38,16 @@ describe("clients of OpenAI's interface", () => {
   };
 
   before(async () => {
-    database = await createTestDatabase();
     upstream = await startUpstream();
     const env = { ACP_LLM_URL: upstream.url, ACP_LLM_KEY: "sk-upstream", ACP_LOG_LEVEL: "trace" };
-    server = await startServer({ databaseUrl: database.url, env });
-    url = `${server.http}/api/redact/default/openai/v1`;
-    openai = new OpenAI({ baseURL: url, apiKey: server.adminKey, maxRetries: 0 });
+    service = await startService({ env });
+    url = `${service.http}/api/redact/default/openai/v1`;
+    openai = new OpenAI({ baseURL: url, apiKey: service.adminKey, maxRetries: 0 });
     await put("/values", "POST", { values: [{ value: name }] });
   });
   after(async () => {
-    await server?.stop();
+    await service?.stop();
     await upstream?.close();
-    await database?.drop();
   });
   beforeEach(() => {
     upstream.asked.length = 0;
@@ -60,7 +56,7 @@ describe("clients of OpenAI's interface", () => {
     const asked = upstream.asked.map(({ body }) => body).join();
     for (const value of Object.values(PERSONAL)) {
       expect(asked).not.to.include(value);
-      expect(server.output()).not.to.include(value);
+      expect(service.output()).not.to.include(value);
     }
   });
 
@@ -68,8 +64,8 @@ describe("clients of OpenAI's interface", () => {
 
   it("may be agents with a credential, but hold no federation token.", async () => {
     const call = async <T>(path: string, body: object): Promise<T> => {
-      const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
-      const response = await fetch(server.http + path, { method: "POST", headers, body: JSON.stringify(body) });
+      const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
+      const response = await fetch(service.http + path, { method: "POST", headers, body: JSON.stringify(body) });
       expect(response.status).to.equal(200);
       return (await response.json()) as T;
     };
@@ -170,7 +166,7 @@ describe("clients of OpenAI's interface", () => {
   });
 
   describe("such as the AI SDK", () => {
-    const provider = () => createOpenAI({ baseURL: url, apiKey: server.adminKey });
+    const provider = () => createOpenAI({ baseURL: url, apiKey: service.adminKey });
     const prompt = messages[0]?.content ?? "";
 
     it("generate and stream text with chats.", async () => {
@@ -206,7 +202,7 @@ describe("clients of OpenAI's interface", () => {
   });
 
   it("and the client library scrubs single texts.", async () => {
-    const controlPlane = createControlPlane({ baseUrl: server.http, apiKey: server.adminKey });
+    const controlPlane = createControlPlane({ baseUrl: service.http, apiKey: service.adminKey });
     const { text, findings } = await controlPlane.scrub(`to ${name}`);
     expect(text).to.match(/^to \[PERSON_1_[A-Z]+\]$/);
     expect(findings).to.deep.equal([{ kind: "person_name", start: 3, end: 16 }]);

@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { AgentBlockedError, createControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { newPrivateKey } from "../support/harness.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { opensslVerifies } from "./openssl.ts";
 
 const KINDS = [
@@ -52,12 +52,12 @@ interface Certificate {
 describe("revocation over REST", () => {
   let database: TestDatabase;
   let dataDir: string;
-  let first: TestServer;
-  let second: TestServer;
+  let first: ServedHere;
+  let second: ServedHere;
   let certificate: Certificate;
   let agentId: string;
 
-  const call = async <T>(server: TestServer, method: string, path: string, body?: object): Promise<T> => {
+  const call = async <T>(server: ServedHere, method: string, path: string, body?: object): Promise<T> => {
     const headers = { "x-api-key": first.adminKey, "content-type": "application/json" };
     const text = body === undefined ? {} : { body: JSON.stringify(body) };
     const response = await fetch(`${server.http}${path}`, { method, headers, ...text });
@@ -67,20 +67,20 @@ describe("revocation over REST", () => {
     const { agent } = await call<{ agent: { agent_id: string } }>(first, "POST", "/v1/enforce/agents", { name });
     return agent.agent_id;
   };
-  const keyIds = async (server: TestServer): Promise<(string | undefined)[]> => {
+  const keyIds = async (server: ServedHere): Promise<(string | undefined)[]> => {
     const { keys } = (await (await fetch(`${server.http}/.well-known/jwks.json`)).json()) as {
       keys: { kid: string }[];
     };
     return keys.map(({ kid }) => kid);
   };
 
-  before("starts two processes with keys of their own, and revokes an agent", async () => {
+  before("starts two services with keys of their own, and revokes an agent", async () => {
     database = await createTestDatabase();
     dataDir = await mkdtemp(join(tmpdir(), "acp-data-"));
     const databaseUrl = database.url;
-    first = await startServer({ databaseUrl, env: { ACP_DATA_DIR: dataDir } });
+    first = await serveHere({ databaseUrl, env: { ACP_DATA_DIR: dataDir } });
     const pem = newPrivateKey().export({ type: "pkcs8", format: "pem" }).toString();
-    second = await startServer({ databaseUrl, env: { ACP_ADMIN_KEY: first.adminKey, ACP_SIGNING_KEY: pem } });
+    second = await serveHere({ databaseUrl, env: { ACP_ADMIN_KEY: first.adminKey, ACP_SIGNING_KEY: pem } });
     await call(first, "POST", "/v1/enforce/mandates", MANDATE);
     agentId = await register("payer");
     const path = `/v1/enforce/agents/${agentId}/revoke`;

@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { EnforcementService, type InterceptStreamResponse } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { HeldTurns } from "../support/held-turns.ts";
-import { type ServedHere, serveHere } from "../support/served-here.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { endOf, grpcConverse } from "./wires.ts";
 
 const CONVERSE = EnforcementService.method.interceptStream;
@@ -57,14 +57,14 @@ class Conversation {
 
 describe("large messages on a stream", () => {
   let turns: HeldTurns;
-  let service: ServedHere;
+  let service: TestService;
   let client: Client;
   let one: { readonly key: string; readonly agentId: string };
   let other: { readonly key: string; readonly agentId: string };
 
   before(async () => {
     turns = new HeldTurns();
-    service = await serveHere({ largeRequests: turns });
+    service = await startService({ largeRequests: turns });
     client = new Client(service.grpc, credentials.createInsecure());
     one = await service.workspace("one");
     other = await service.workspace("other");

@@ -11,7 +11,7 @@ import {
   startRogueIssuer,
   type TestIssuer,
 } from "../support/oidc-issuer.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { startService, type TestService } from "../support/service.ts";
 
 const MAP = "acp-admins=default:admin,readers=default:auditor,finance=pay:operator,ghosts=nowhere:admin";
@@ -47,8 +47,8 @@ describe("signing in by OpenID Connect", function () {
   this.timeout(60_000);
   let issuer: TestIssuer;
   let service: TestService;
-  /** One more process on the same database. */
-  let other: TestServer;
+  /** One more service on the same database. */
+  let other: ServedHere;
   const start = (query = ""): string => `${service.http}/dashboard/oidc/start${query}`;
   const isCallback = (url: string): boolean => url.includes("/dashboard/oidc/callback");
 
@@ -60,7 +60,7 @@ describe("signing in by OpenID Connect", function () {
     service = await startService({ env });
     const shared = { ACP_HTTP_PORT: "0", ACP_ADMIN_KEY: service.adminKey };
     const signingKey = { ACP_SIGNING_KEY: join(service.dataDir, "signing-key.pem") };
-    other = await startServer({ databaseUrl: service.database.url, env: { ...env, ...shared, ...signingKey } });
+    other = await serveHere({ databaseUrl: service.database.url, env: { ...env, ...shared, ...signingKey } });
     const down = await new TestBrowser().request(start());
     expect([down.status, down.fault]).to.deep.equal([503, "unreachable"]);
     const byKey = await fetch(`${service.http}/dashboard/sign-in`, {

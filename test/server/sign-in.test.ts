@@ -1,6 +1,5 @@
 import { request as httpRequest } from "node:http";
 import { expect } from "chai";
-import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { startService, type TestService } from "../support/service.ts";
 
 interface Reply {
@@ -176,7 +175,7 @@ describe("signing in over HTTP", () => {
 });
 
 describe("signing in where browsers reach the service over TLS", () => {
-  let service: ServedHere;
+  let service: TestService;
   before(async () => {
     const oidc = {
       ACP_OIDC_ISSUER: "http://127.0.0.1:9",
@@ -184,7 +183,7 @@ describe("signing in where browsers reach the service over TLS", () => {
       ACP_OIDC_CLIENT_SECRET: "secret",
       ACP_OIDC_GROUP_MAP: "admins=default:admin",
     };
-    service = await serveHere({ env: { ACP_PUBLIC_URL: "https://acp.example.com", ...oidc } });
+    service = await startService({ env: { ACP_PUBLIC_URL: "https://acp.example.com", ...oidc } });
   });
   after(() => service.stop());
 

@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { startService, type TestService } from "../support/service.ts";
+import { startServiceProcess, type TestServiceProcess } from "../support/service.ts";
 import { openWires, type Wires } from "../support/wires.ts";
 import { grpcPath } from "./wires.ts";
 
@@ -28,14 +28,14 @@ const residentBytes = (pid: number): number => Number(execFileSync("ps", ["-o", 
 
 describe("watches that nobody reads", () => {
   const cleanup = new AsyncDisposableStack();
-  let service: TestService;
+  let service: TestServiceProcess;
   let wires: Wires;
   let agentId: string;
   /** The gRPC status that a stream ended with. */
   const statuses = new WeakMap<object, string>();
 
   before("starts a service with two database connections", async () => {
-    service = await startService({ env: { ACP_POOL_SIZE: "2", ACP_STREAM_HEARTBEAT_MS: "100" } });
+    service = await startServiceProcess({ env: { ACP_POOL_SIZE: "2", ACP_STREAM_HEARTBEAT_MS: "100" } });
     cleanup.defer(async () => void (await service.stop()));
     wires = openWires(service);
     cleanup.defer(() => wires.close());

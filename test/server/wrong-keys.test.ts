@@ -2,7 +2,7 @@ import { expect } from "chai";
 import pino from "pino";
 import { csrfTokenOf } from "../../src/server/dashboard/cookie.ts";
 import { networkOf, WrongKeys } from "../../src/server/wrong-keys.ts";
-import { type ServedHere, serveHere } from "../support/served-here.ts";
+import { startService, type TestService } from "../support/service.ts";
 import { ADMIN_KEY, GOOD, type Harness, startHarness, WIRES } from "./harness.ts";
 
 const WRONG = "acp_guess_a_key_of_mine_0123456789";
@@ -47,9 +47,9 @@ const ROUTES = [
 ];
 
 describe("wrong keys through every other way in", () => {
-  let service: ServedHere;
+  let service: TestService;
   before(async () => {
-    service = await serveHere();
+    service = await startService();
   });
   after(() => service?.stop());
 
@@ -79,9 +79,9 @@ describe("wrong keys through every other way in", () => {
 });
 
 describe("wrong cookies of the dashboard", () => {
-  let service: ServedHere;
+  let service: TestService;
   beforeEach(async () => {
-    service = await serveHere();
+    service = await startService();
   });
   afterEach(() => service?.stop());
 

@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { openDataDirectory } from "../../src/store/data-directory.ts";
 import { removeAll } from "../support/database.ts";
-import { serveHere } from "../support/served-here.ts";
+import { startService } from "../support/service.ts";
 import { NOBODY } from "./child.ts";
 
 const isRoot = process.geteuid?.() === 0;
@@ -109,7 +109,7 @@ describe("the data directory", () => {
   it("is closed by a start with a database elsewhere too.", async () => {
     await mkdir(directory, { recursive: true });
     await chmod(directory, 0o755);
-    const service = await serveHere({ env: { ACP_DATA_DIR: directory } });
+    const service = await startService({ env: { ACP_DATA_DIR: directory } });
     await service.stop();
     expect(await modeOf(directory)).to.equal(0o700);
     for (const name of await readdir(directory)) expect(await modeOf(join(directory, name)), name).to.equal(0o600);

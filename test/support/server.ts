@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import "./scratch.ts";
+import type { ServedHere } from "./served-here.ts";
 
 /** How a server is started. */
 export interface ServerOptions {
@@ -21,20 +22,9 @@ export interface ServerOptions {
 }
 
 /** The program as a process of its own. */
-export interface TestServer {
-  /** `http://127.0.0.1:port`. */
-  readonly http: string;
-  /** `127.0.0.1:port`. */
-  readonly grpc: string;
-  readonly adminKey: string;
+export interface TestServer extends ServedHere {
   /** The process. */
   readonly pid: number;
-  /** Its data directory. */
-  readonly dataDir: string;
-  /** The folder of homes of MCP servers that are commands. */
-  readonly homes: string;
-  /** What it wrote so far, the last 64 KiB. */
-  output(): string;
   /** Asks it to stop and waits until it has ended; gives its exit code. Stopping again gives the same. */
   stop(): Promise<number | null>;
   /** Ends it without a chance to clean up. */
@@ -54,11 +44,12 @@ const START_LIMIT_MS = 120_000;
 /** Milliseconds after which a server that does not stop is killed. */
 const STOP_LIMIT_MS = 30_000;
 const POLL_MS = 20;
-const KEPT_OUTPUT = 65_536;
+/** Characters of a server's output that are kept. */
+export const KEPT_OUTPUT = 65_536;
 const running = new Set<Child>();
 
-/** What a child inherits: nothing that configures the program. */
-function environment(env: Readonly<Record<string, string>>): Record<string, string | undefined> {
+/** The environment of a service: what this process has, without anything that configures the program, and `env`. */
+export function environmentOf(env: Readonly<Record<string, string>>): Record<string, string | undefined> {
   const own = /^(ACP_|DATABASE_URL|REDIS_URL)/;
   return { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name))), ...env };
 }
@@ -139,7 +130,7 @@ export async function startServer({ databaseUrl, env = {}, account }: ServerOpti
   };
   const database = databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl };
   const child = spawn(process.execPath, [MAIN], {
-    env: environment({ ...base, ...database, ...env }),
+    env: environmentOf({ ...base, ...database, ...env }),
     stdio: ["ignore", "pipe", "pipe"],
     ...account,
   });

@@ -9,8 +9,7 @@ import { expect } from "chai";
 import typesFromOpenApi, { astToString } from "openapi-types";
 import { codeBlocks } from "../../architecture/page.ts";
 import { ROOT } from "../../architecture/source-files.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/database.ts";
-import { startServer, type TestServer } from "../../support/server.ts";
+import { startService, type TestService } from "../../support/service.ts";
 
 const run = promisify(execFile);
 
@@ -21,18 +20,15 @@ function programOfGuide(): string {
 }
 
 describe("the document at /openapi.json", () => {
-  let database: TestDatabase;
-  let server: TestServer;
+  let service: TestService;
   let text: string;
   before(async function () {
     this.timeout(180_000);
-    database = await createTestDatabase();
-    server = await startServer({ databaseUrl: database.url });
-    text = await (await fetch(`${server.http}/openapi.json`)).text();
+    service = await startService();
+    text = await (await fetch(`${service.http}/openapi.json`)).text();
   });
   after(async () => {
-    await server?.stop();
-    await database?.drop();
+    await service?.stop();
   });
 
   it("passes the recommended rules of redocly without a warning.", async function () {
@@ -49,7 +45,7 @@ describe("the document at /openapi.json", () => {
       await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
       await writeFile(join(folder, "package.json"), '{"type": "module"}');
       await writeFile(join(folder, "schema.d.ts"), astToString(await typesFromOpenApi(text)));
-      const program = programOfGuide().replaceAll("http://127.0.0.1:7080", server.http);
+      const program = programOfGuide().replaceAll("http://127.0.0.1:7080", service.http);
       await writeFile(join(folder, "client.ts"), program);
       const strict = [
         "--strict",
@@ -63,7 +59,7 @@ describe("the document at /openapi.json", () => {
       const modules = ["--module", "nodenext", "--types", "node", "--allowImportingTsExtensions"];
       const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
       await run(process.execPath, [tsc, ...strict, ...modules, "client.ts"], { cwd: folder });
-      const env = { ...process.env, KEY: server.adminKey };
+      const env = { ...process.env, KEY: service.adminKey };
       const { stdout } = await run(process.execPath, ["client.ts"], { cwd: folder, env });
       expect(stdout.trim().split("\n")).to.deep.equal([
         "allow",

@@ -1,22 +1,22 @@
 import { request } from "node:http";
 import { expect } from "chai";
-import { startServer, type TestServer } from "../../support/server.ts";
+import { startService, type TestService } from "../../support/service.ts";
 
 type Json = Record<string, object>;
 
 const RULES = [{ type: "trust", decision: "block", conditions: { below: 20 } }];
 
 describe("REST with what it gave", () => {
-  let server: TestServer;
+  let service: TestService;
   before(async () => {
-    server = await startServer();
+    service = await startService();
   });
-  after(() => server.stop());
+  after(() => service.stop());
 
   async function call(ask: string, body?: object): Promise<{ status: number; json: Json }> {
     const [method = "", path = ""] = ask.split(" ");
-    const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
-    const response = await fetch(server.http + path, {
+    const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
+    const response = await fetch(service.http + path, {
       method,
       headers,
       body: body === undefined ? null : JSON.stringify(body),
@@ -27,8 +27,8 @@ describe("REST with what it gave", () => {
   /** Asks for a path as it is: `fetch` would resolve its dots. */
   function rawGet(path: string): Promise<{ status: number | undefined; text: string }> {
     return new Promise((resolve, reject) => {
-      const headers = { "x-api-key": server.adminKey };
-      const asked = request(`${server.http}/`, { path, headers }, async (response) => {
+      const headers = { "x-api-key": service.adminKey };
+      const asked = request(`${service.http}/`, { path, headers }, async (response) => {
         let text = "";
         for await (const chunk of response) text += chunk;
         resolve({ status: response.statusCode, text });
