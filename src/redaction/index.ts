@@ -1,3 +1,4 @@
+export { PERSONAL_KINDS } from "../text/personal-kinds.ts";
 export {
   LEAKAGE_EVENT,
   type RedactionCaller,
@@ -10,4 +11,3 @@ export type { AddedValues, PersonalValue, PersonalValueDraft, PersonalValues } f
 export { createRedactionProxy, type RedactionProxy, type RedactionProxyOptions } from "./proxy/proxy.ts";
 export { createRedaction, type Redaction, type RedactionOptions, type ScrubbedText } from "./redaction.ts";
 export type { RedactionSettings } from "./settings.ts";
-export { PERSONAL_KINDS } from "./text/personal-kinds.ts";

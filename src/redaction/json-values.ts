@@ -1,6 +1,6 @@
 import { Turns } from "../async/turns.ts";
 import { doInTurns, type Work } from "../async/work.ts";
-import { PhoneLookups } from "./text/detectors/phone-lookups.ts";
+import { PhoneLookups } from "../text/detectors/phone-lookups.ts";
 import { hideInText, isJsonDocument } from "./text/document-text.ts";
 import type { Scrubber } from "./text/scrubber.ts";
 

@@ -8,9 +8,9 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { type ActiveRedactionWebhook, readActiveRedactionWebhooks } from "../store/sql/redaction.ts";
+import { type KindCounts, totalCount } from "../text/personal-kinds.ts";
 import type { Targets } from "../webhook/target.ts";
 import { LEAKAGE_EVENT, secretPlace, zonelessTime } from "./leakage-webhooks.ts";
-import { type KindCounts, totalCount } from "./text/personal-kinds.ts";
 
 /** Leakage in one response of a model, without the values. */
 export interface Leakage {

@@ -7,9 +7,9 @@ import type { Encryptor } from "../store/encryptor.ts";
 import { PersonalValueEntity, type PersonalValueRow } from "../store/entities.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import { findPersonalValues, insertPersonalValues } from "../store/sql/redaction.ts";
+import { PERSONAL_KINDS, type PersonalKind } from "../text/personal-kinds.ts";
 import type { RedactionCaller } from "./leakage-webhooks.ts";
 import { raiseRevision } from "./settings.ts";
-import { PERSONAL_KINDS, type PersonalKind } from "./text/personal-kinds.ts";
 
 /** A registered personal value, without the value. */
 export interface PersonalValue {

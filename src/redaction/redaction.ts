@@ -2,6 +2,7 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Database } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import type { StoreLog } from "../store/migrate.ts";
+import type { Finding } from "../text/personal-kinds.ts";
 import { createTargets, type Lookup, type Targets } from "../webhook/target.ts";
 import { type IsKept, type JsonValue, scrubJson } from "./json-values.ts";
 import { createLeakageNotices, type Leakage, sealLeakage } from "./leakage-notices.ts";
@@ -10,7 +11,6 @@ import { createPersonalValues, type PersonalValues } from "./personal-values.ts"
 import { createStoredObjects, type StoredObjects } from "./proxy/stored-objects.ts";
 import { createScrubbers, type Scrubbers } from "./scrubbers.ts";
 import { type PutSettings, putSettings, type RedactionSettings, readSettings } from "./settings.ts";
-import type { Finding } from "./text/personal-kinds.ts";
 import { createPlaceholders } from "./text/placeholders.ts";
 
 /** A text without its personal values. */

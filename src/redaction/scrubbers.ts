@@ -4,9 +4,9 @@ import { nextTurn } from "../async/turns.ts";
 import { stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { readPersonalValues, type StoredPersonalValue } from "../store/sql/redaction.ts";
+import { DETECTED_KINDS, type PersonalKind, type RegisteredValue } from "../text/personal-kinds.ts";
 import { valuePlace } from "./personal-values.ts";
 import { type RevisedSettings, readSettings } from "./settings.ts";
-import { DETECTED_KINDS, type PersonalKind, type RegisteredValue } from "./text/personal-kinds.ts";
 import { compileScrubber, type Scrubber } from "./text/scrubber.ts";
 
 /** A workspace's scrubber with the settings from which it was compiled. */

@@ -8,9 +8,9 @@ import type { Encryptor } from "../store/encryptor.ts";
 import { RedactionSettingsEntity } from "../store/entities.ts";
 import { readRedactionSettings, type StoredRedactionSettings } from "../store/sql/redaction.ts";
 import type { Transaction } from "../store/transaction.ts";
+import { DETECTED_KINDS } from "../text/personal-kinds.ts";
 import type { Targets } from "../webhook/target.ts";
 import type { RedactionCaller } from "./leakage-webhooks.ts";
-import { DETECTED_KINDS } from "./text/personal-kinds.ts";
 
 /** Redaction settings of a workspace. */
 export interface RedactionSettings {

@@ -75,10 +75,23 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values.
   cli: ["redaction", "explain", "verify"],
   // Tells leaks by webhook.
-  redaction: ["webhook", "registry", "log", "state", "store", "json", "async", "errors.ts", "gen"],
+  redaction: ["webhook", "registry", "log", "state", "store", "json", "text", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
   // Decides drafts with the code that decides actions; a model reads questions as text.
-  dryrun: ["decision", "registry", "semantic", "log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
+  dryrun: [
+    "decision",
+    "registry",
+    "semantic",
+    "log",
+    "state",
+    "policy",
+    "store",
+    "tree",
+    "text",
+    "async",
+    "errors.ts",
+    "gen",
+  ],
   // A grant is checked against what the grantor may do itself.
   authority: ["decision", "registry", "log", "state", "policy", "store", "errors.ts"],
   // An edited action is decided again.
@@ -95,7 +108,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // The fold of the log, with the plans of the rules in force.
   state: ["policy", "store", "tree", "async", "errors.ts", "gen"],
   // Rules know no database: time, counts and verdicts come in as values.
-  policy: ["async", "errors.ts", "gen"],
+  policy: ["text", "async", "errors.ts", "gen"],
   store: ["errors.ts"],
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],
@@ -109,6 +122,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   verify: [],
   // Reads and writes JSON texts from outside within bounds and in turns: one reader for every door.
   json: ["async"],
+  // Reads texts: the form in which they compare, and detectors of personal values; it knows no rule and no request.
+  text: [],
   // How work shares the event loop, permits and time; mechanisms that know nothing of their users.
   async: [],
   "config.ts": [],

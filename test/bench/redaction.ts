@@ -2,9 +2,10 @@
  * What scrubbing text costs. Run with `node test/bench/redaction.ts`. Prints how many megabytes of UTF-8 one core scrubs in
  * a second, next to a bare pass over the same text, and what the search for registered values takes to build and hold.
  */
-import type { RegisteredValue } from "../../src/redaction/text/personal-kinds.ts";
+
 import { createPlaceholders } from "../../src/redaction/text/placeholders.ts";
 import { compileScrubber, type Scrubber } from "../../src/redaction/text/scrubber.ts";
+import type { RegisteredValue } from "../../src/text/personal-kinds.ts";
 import { accountsFrom, createRandom, namesFrom, proseFrom } from "../redaction/text/prose.ts";
 
 const REGISTERED = 100_000;

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { foldText } from "../../src/redaction/text/fold.ts";
+import { detectableFrom } from "../../src/text/detectable.ts";
 import { openRedactionWorkspace, PERSONAL, type RedactionWorkspace } from "./harness.ts";
 import { chatEvents, completion, sends, streams } from "./upstream.ts";
 
@@ -111,7 +111,7 @@ const PLACES: readonly { readonly name: string; readonly put: (text: string) => 
 
 /** The letters and digits of a text as someone reads them who looks for the value. */
 const essence = (text: string): string =>
-  foldText(text)
+  detectableFrom(text)
     .text.toLowerCase()
     .replace(/[^a-z0-9@]/g, "");
 

@@ -1,5 +1,5 @@
 import type { Work } from "../../async/work.ts";
-import type { PersonalKind } from "../text/personal-kinds.ts";
+import type { PersonalKind } from "../../text/personal-kinds.ts";
 import { PendingPieces } from "./pending-pieces.ts";
 import { isMap, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
 import { type EventScrubber, type ModelEvent, type ResponseOptions, scrubValue } from "./scrub-response.ts";

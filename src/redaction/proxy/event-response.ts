@@ -4,7 +4,7 @@ import type { Portion } from "../../async/shared-pot.ts";
 import { Turns } from "../../async/turns.ts";
 import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError } from "../../errors.ts";
-import type { KindCounts } from "../text/personal-kinds.ts";
+import type { KindCounts } from "../../text/personal-kinds.ts";
 import { ChatStream } from "./chat-stream.ts";
 import { openAiErrorFrom } from "./http-messages.ts";
 import { readModelJson } from "./model-json.ts";

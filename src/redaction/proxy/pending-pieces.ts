@@ -1,5 +1,5 @@
 import type { Work } from "../../async/work.ts";
-import { addCounts, type PersonalKind } from "../text/personal-kinds.ts";
+import { addCounts, type PersonalKind } from "../../text/personal-kinds.ts";
 import type { ScrubberStream } from "../text/scrubber.ts";
 import { isMap, isMedia, isMediaMember, isOpaque, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
 import { assertMediaAllowed, openText, pushText, type ResponseOptions, scrubValue } from "./scrub-response.ts";

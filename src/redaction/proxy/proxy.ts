@@ -6,9 +6,9 @@ import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, overShare } from
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator } from "../../registry/authenticator.ts";
 import type { StoreLog } from "../../store/migrate.ts";
+import { type KindCounts, totalCount } from "../../text/personal-kinds.ts";
 import type { Redaction } from "../redaction.ts";
 import type { RedactionSettings } from "../settings.ts";
-import { type KindCounts, totalCount } from "../text/personal-kinds.ts";
 import { compileSecretScrubber } from "../text/scrubber.ts";
 import {
   authenticateCaller,

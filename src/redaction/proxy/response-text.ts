@@ -1,4 +1,4 @@
-import { addCounts, type KindCounts, type PersonalKind } from "../text/personal-kinds.ts";
+import { addCounts, type KindCounts, type PersonalKind } from "../../text/personal-kinds.ts";
 import type { Placeholders } from "../text/placeholders.ts";
 import type { Scrubber, ScrubberStream } from "../text/scrubber.ts";
 

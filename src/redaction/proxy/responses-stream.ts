@@ -1,5 +1,5 @@
 import type { Work } from "../../async/work.ts";
-import { addCounts, type KindCounts, type PersonalKind, totalCount } from "../text/personal-kinds.ts";
+import { addCounts, type KindCounts, type PersonalKind, totalCount } from "../../text/personal-kinds.ts";
 import type { ScrubberStream } from "../text/scrubber.ts";
 import { isMap, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
 import {

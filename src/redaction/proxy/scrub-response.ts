@@ -1,5 +1,5 @@
 import type { Work } from "../../async/work.ts";
-import { addCounts, type KindCounts, type PersonalKind } from "../text/personal-kinds.ts";
+import { addCounts, type KindCounts, type PersonalKind } from "../../text/personal-kinds.ts";
 import type { ScrubberStream } from "../text/scrubber.ts";
 import {
   isDocument,

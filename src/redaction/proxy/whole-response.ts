@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { Turns } from "../../async/turns.ts";
 import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError } from "../../errors.ts";
-import type { KindCounts, PersonalKind } from "../text/personal-kinds.ts";
+import type { KindCounts, PersonalKind } from "../../text/personal-kinds.ts";
 import { isJsonType, mediaTypeOf, plainOpenAiError } from "./http-messages.ts";
 import { readModelJson } from "./model-json.ts";
 import { type Json, llmUnavailable } from "./protocol.ts";

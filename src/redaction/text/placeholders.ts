@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import { Turns } from "../../async/turns.ts";
-import type { PhoneLookups } from "./detectors/phone-lookups.ts";
-import type { Finding, PersonalKind } from "./personal-kinds.ts";
+import type { PhoneLookups } from "../../text/detectors/phone-lookups.ts";
+import type { Finding, PersonalKind } from "../../text/personal-kinds.ts";
 import type { PlaceholderReader, PlaceholderReading, Scrubber } from "./scrubber.ts";
 
 /**

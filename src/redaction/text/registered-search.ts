@@ -1,7 +1,7 @@
 import { invalidField } from "../../errors.ts";
-import { CHAR_CLASSES, IGNORABLE, SPACE, WORD } from "./char-classes.ts";
-import { NORMALISED_SPACE, NORMALISED_UNITS, normalisedForms } from "./normalise.ts";
-import type { PersonalKind, RegisteredValue } from "./personal-kinds.ts";
+import { CHAR_CLASSES, IGNORABLE, SPACE, WORD } from "../../text/char-classes.ts";
+import { NORMALISED_SPACE, NORMALISED_UNITS, normalisedForms } from "../../text/normalise.ts";
+import type { PersonalKind, RegisteredValue } from "../../text/personal-kinds.ts";
 import type { Candidate } from "./resolve-overlaps.ts";
 
 /** Bounds of a registered value in normalised UTF-16 units. A value of one unit would scrub most texts away. */

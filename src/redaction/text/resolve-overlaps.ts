@@ -1,4 +1,4 @@
-import type { PersonalKind, Range } from "./personal-kinds.ts";
+import type { PersonalKind, Range } from "../../text/personal-kinds.ts";
 
 /** A range that may be scrubbed, before overlaps are resolved. */
 export interface Candidate extends Range {

@@ -1,11 +1,11 @@
-import { CHAR_CLASSES, DIGIT, LOCAL, TRIGGER } from "./char-classes.ts";
-import { MAX_LOCAL } from "./detectors/contact.ts";
-import type { AtSignDetector, Detector, NumberDetector } from "./detectors/detector.ts";
-import { monthBefore } from "./detectors/identity.ts";
-import type { PhoneLookups } from "./detectors/phone-lookups.ts";
-import { foldText } from "./fold.ts";
-import { openerBefore, type PartialText, readNumberSpan } from "./partial-text.ts";
-import type { Range } from "./personal-kinds.ts";
+import { CHAR_CLASSES, DIGIT, LOCAL, TRIGGER } from "../../text/char-classes.ts";
+import { detectableFrom } from "../../text/detectable.ts";
+import { MAX_LOCAL } from "../../text/detectors/contact.ts";
+import type { AtSignDetector, Detector, NumberDetector } from "../../text/detectors/detector.ts";
+import { monthBefore } from "../../text/detectors/identity.ts";
+import type { PhoneLookups } from "../../text/detectors/phone-lookups.ts";
+import { openerBefore, type PartialText, readNumberSpan } from "../../text/partial-text.ts";
+import type { Range } from "../../text/personal-kinds.ts";
 import type { RegisteredSearch } from "./registered-search.ts";
 import type { Candidate } from "./resolve-overlaps.ts";
 
@@ -36,7 +36,7 @@ export type Scan = (text: string, from: number, isWhole: boolean, found: Candida
 /** State of the scan of a whole text. */
 export interface ScanState {
   readonly lookups: PhoneLookups;
-  /** True if folding does not change the text; see `isPlain`. */
+  /** True if the text is its own detectable form. */
   readonly isPlain: boolean;
 }
 
@@ -109,11 +109,11 @@ export function createScan({ detectors, registered, isAllowed }: ScanParts): Sca
     return registered === undefined ? safe : Math.min(safe, registered.search(text, from, isWhole, found));
   };
 
-  /** Scans the folded text, and returns positions in the original. */
+  /** Scans the detectable form, and returns positions in the original. */
   const scanFolded: Scan = (text, from, isWhole, found, state) => {
     // Half of a pair may become a digit with its other half.
     const isCut = !isWhole && endsInPair(text);
-    const { text: folded, starts, ends } = foldText(isCut ? text.slice(0, -1) : text);
+    const { text: folded, starts, ends } = detectableFrom(isCut ? text.slice(0, -1) : text);
     const first = starts.findIndex((start) => start >= from);
     const here: Candidate[] = [];
     const safe = scanPlain(folded, first === -1 ? folded.length : first, isWhole, here, state);

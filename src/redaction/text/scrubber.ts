@@ -1,12 +1,13 @@
 import { invalidField } from "../../errors.ts";
-import { email, ipAddress, phone } from "./detectors/contact.ts";
-import type { Detector } from "./detectors/detector.ts";
-import { iban, paymentCard } from "./detectors/financial.ts";
-import { dateOfBirth, nationalId, usSsn } from "./detectors/identity.ts";
-import { PhoneLookups } from "./detectors/phone-lookups.ts";
-import { isPlain } from "./fold.ts";
-import { normalisedForms, normaliseText } from "./normalise.ts";
-import type { Finding, KindCounts, PersonalKind, RegisteredValue } from "./personal-kinds.ts";
+import { isDetectable } from "../../text/detectable.ts";
+import { createIpAddress, email, phone } from "../../text/detectors/contact.ts";
+import type { Detector } from "../../text/detectors/detector.ts";
+import { iban, paymentCard } from "../../text/detectors/financial.ts";
+import { dateOfBirth, nationalId, usSsn } from "../../text/detectors/identity.ts";
+import { PhoneLookups } from "../../text/detectors/phone-lookups.ts";
+import { normalisedForms, normaliseText } from "../../text/normalise.ts";
+import type { Finding, KindCounts, PersonalKind, RegisteredValue } from "../../text/personal-kinds.ts";
+import { createAddressTest } from "../../webhook/address-ranges.ts";
 import { createRegisteredSearch, createSecretSearch } from "./registered-search.ts";
 import { type Candidate, resolveOverlaps } from "./resolve-overlaps.ts";
 import { createScan, MAX_FOLDED_LOOK_BEHIND, MAX_LOOK_BEHIND, type Scan, type ScanParts } from "./scan.ts";
@@ -20,7 +21,7 @@ export const DETECTORS: readonly Detector[] = [
   dateOfBirth,
   nationalId,
   phone,
-  ipAddress,
+  createIpAddress(createAddressTest([])),
 ];
 
 /**
@@ -107,7 +108,7 @@ export function createScrubber(parts: ScanParts): Scrubber {
     resolveOverlaps(
       candidates,
       0,
-      scan(text, 0, true, candidates, { lookups: new PhoneLookups(), isPlain: isPlain(text) }),
+      scan(text, 0, true, candidates, { lookups: new PhoneLookups(), isPlain: isDetectable(text) }),
       ({ kind, end }, start) => {
         if (kind !== undefined) findings.push({ kind, start, end });
       },
@@ -218,7 +219,7 @@ class ScanStream implements ScrubberStream {
     // Reset when this call succeeds: after a failure nothing is known about the rest.
     this.#isOver = true;
     this.#text += chunk;
-    this.#isPlain &&= isPlain(chunk);
+    this.#isPlain &&= isDetectable(chunk);
     const safe = this.#findCandidates(isWhole);
     const out = this.#emit(safe);
     this.#scanned = safe;
@@ -267,7 +268,7 @@ class ScanStream implements ScrubberStream {
     if (cut < kept) return;
     this.#text = this.#text.slice(cut);
     this.#trimmed += cut;
-    this.#isPlain ||= isPlain(this.#text);
+    this.#isPlain ||= isDetectable(this.#text);
     this.#scanned -= cut;
     this.#emitted -= cut;
     this.#candidates = this.#candidates.map((each) => ({ ...each, start: each.start - cut, end: each.end - cut }));

@@ -4,7 +4,7 @@
  */
 import { expect } from "chai";
 import fc from "fast-check";
-import { totalCount } from "../../../src/redaction/text/personal-kinds.ts";
+import { totalCount } from "../../../src/text/personal-kinds.ts";
 import { cutAt, SAMPLES, scrubberOf, streamed, unmarked } from "./harness.ts";
 
 const NAMES = ["Anna Berg", "Berg Holm", "Ström", "Jo", "KD-0042", "#77", "田中", "Anna Berg Holm-Ström GmbH", "a@b"];

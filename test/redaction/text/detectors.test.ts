@@ -1,7 +1,7 @@
 import { expect } from "chai";
-import type { NumberDetector } from "../../../src/redaction/text/detectors/detector.ts";
-import { DETECTED_KINDS } from "../../../src/redaction/text/personal-kinds.ts";
 import { createScrubber, DETECTORS } from "../../../src/redaction/text/scrubber.ts";
+import type { NumberDetector } from "../../../src/text/detectors/detector.ts";
+import { DETECTED_KINDS } from "../../../src/text/personal-kinds.ts";
 import { marked, SAMPLES, scrubberOf, unmarked } from "./harness.ts";
 
 describe("the detectors", () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Finding, PersonalKind, RegisteredValue } from "../../../src/redaction/text/personal-kinds.ts";
 import { compileScrubber, type Scrubber, type StreamOptions } from "../../../src/redaction/text/scrubber.ts";
+import type { Finding, PersonalKind, RegisteredValue } from "../../../src/text/personal-kinds.ts";
 
 /** Texts for one detector. */
 export interface Samples {

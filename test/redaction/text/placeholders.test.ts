@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import type { Finding } from "../../../src/redaction/text/personal-kinds.ts";
 import { createPlaceholders, type Placeholders } from "../../../src/redaction/text/placeholders.ts";
 import { compileScrubber } from "../../../src/redaction/text/scrubber.ts";
+import type { Finding } from "../../../src/text/personal-kinds.ts";
 import { scrubberOf, streamed } from "./harness.ts";
 
 const SCRUBBER = scrubberOf(["Anna Berg", "Berg Holm"]);

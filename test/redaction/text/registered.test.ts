@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import type { Finding } from "../../../src/redaction/text/personal-kinds.ts";
 import { compileScrubber } from "../../../src/redaction/text/scrubber.ts";
+import type { Finding } from "../../../src/text/personal-kinds.ts";
 import { marked, scrubberOf, unmarked } from "./harness.ts";
 
 const FOUND: readonly { readonly title: string; readonly names: readonly string[]; readonly text: string }[] = [

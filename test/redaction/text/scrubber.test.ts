@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import type { PersonalKind } from "../../../src/redaction/text/personal-kinds.ts";
 import { compileScrubber } from "../../../src/redaction/text/scrubber.ts";
+import type { PersonalKind } from "../../../src/text/personal-kinds.ts";
 import { marked, scrubberOf, unmarked } from "./harness.ts";
 
 const TEXT = "Anna, anna@firma.de, 8.8.8.8";

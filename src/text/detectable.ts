@@ -1,12 +1,13 @@
 import { classOf, SEPARATOR } from "./char-classes.ts";
 
 /**
- * Folds a disguised text to plain ASCII for detectors: compatibility forms (UAX 15, NFKC of each character), digits of any
- * script, dashes, dots and spaces become ASCII, and invisible characters are removed.
+ * The form of a disguised text in which detectors find values: compatibility forms (UAX 15, NFKC of each character), digits of
+ * any script, dashes, dots and spaces become ASCII, and invisible characters are removed. Other letters and their case stay, and
+ * every unit keeps its position, which `fold` gives up.
  */
 
-/** A folded text with the positions of its units in the original. */
-export interface FoldedText {
+/** A text in its detectable form, with the positions of its units in the original. */
+export interface DetectableText {
   readonly text: string;
   /** Start and end of each unit's character in the original. */
   readonly starts: readonly number[];
@@ -58,8 +59,8 @@ const UNITS: Uint16Array = Uint16Array.from({ length: 0x10000 }, (_, unit) => {
   return folded.length === 1 && folded.charCodeAt(0) < DROPPED ? folded.charCodeAt(0) : SPECIAL;
 });
 
-/** True if folding does not change a text. */
-export function isPlain(text: string): boolean {
+/** True if a text is its own detectable form. */
+export function isDetectable(text: string): boolean {
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);
     if (UNITS[unit] !== unit && !isPlainPair(text, index)) return false;
@@ -67,7 +68,7 @@ export function isPlain(text: string): boolean {
   return true;
 }
 
-/** True for a unit of a surrogate pair that folding does not change, such as an emoji's. Half a pair is undecided. */
+/** True for a unit of a surrogate pair that stays as it is, such as an emoji's. Half a pair is undecided. */
 function isPlainPair(text: string, index: number): boolean {
   const unit = text.charCodeAt(index);
   if (unit < 0xd800 || unit > 0xdfff) return false;
@@ -82,8 +83,8 @@ function foldedPoint(point: number): string {
   return foldedOf(point);
 }
 
-/** Folds a text. */
-export function foldText(text: string): FoldedText {
+/** Converts a text to its detectable form. */
+export function detectableFrom(text: string): DetectableText {
   const pieces: string[] = [];
   const starts: number[] = [];
   const ends: number[] = [];

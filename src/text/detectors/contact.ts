@@ -1,6 +1,5 @@
 import { isIPv6 } from "node:net";
 import type { CountryCode } from "libphonenumber-js/max";
-import { createAddressTest } from "../../../webhook/address-ranges.ts";
 import { CHAR_CLASSES, classOf, LOCAL, WORD } from "../char-classes.ts";
 import { contextOf, isContinued, type NumberSpan, type PartialText, unitAt } from "../partial-text.ts";
 import type { AtSignDetector, NumberDetector } from "./detector.ts";
@@ -123,12 +122,14 @@ const NUMBERING_BEFORE =
   /(?:\b(?:v|ver|version|release|build|rev|revision|section|sec|chapter|clause|rfc ?\d+)[^0-9A-Za-z]{0,3}|§ ?|[A-Za-z]\/|[.^~]|[=<>~]=\s?)$/i;
 const NUMBERING_LENGTH = 15;
 const V6_LENGTH = 39;
-const isPublic = createAddressTest([]);
+
+/** Tests for the address of a public network. */
+type AddressTest = (address: string) => boolean;
 
 const isV6Unit = (unit: number): boolean => unit !== -1 && /[0-9A-Fa-f:]/.test(String.fromCharCode(unit));
 
 /** Returns the length of a public IPv6 address. All public blocks begin with a digit. */
-function v6Length(partial: PartialText, start: number): number {
+function v6Length(partial: PartialText, start: number, isPublic: AddressTest): number {
   let end = start;
   while (end - start <= V6_LENGTH && isV6Unit(unitAt(partial, end))) end++;
   const address = partial.text.slice(start, end).replace(/(?<!:):$/, "");
@@ -137,11 +138,11 @@ function v6Length(partial: PartialText, start: number): number {
 }
 
 /**
- * Finds public IPv4 and IPv6 addresses. Addresses of private, local and documentation networks do not identify anybody. Four
- * numbers after a word for a version or section, or after `v`, `§`, `^`, `~`, `==`, `>=`, `<=` or a product's slash, are not
- * matched: `v1.2.3.4` stays, a bare `1.2.3.4` does not.
+ * Creates the detector of public IPv4 and IPv6 addresses. Addresses of private, local and documentation networks do not identify
+ * anybody. Four numbers after a word for a version or section, or after `v`, `§`, `^`, `~`, `==`, `>=`, `<=` or a product's
+ * slash, are not matched: `v1.2.3.4` stays, a bare `1.2.3.4` does not.
  */
-export const ipAddress: NumberDetector = {
+export const createIpAddress = (isPublic: AddressTest): NumberDetector => ({
   kind: "ip_address",
   trigger: "number",
   match({ partial, start, text }) {
@@ -151,7 +152,7 @@ export const ipAddress: NumberDetector = {
       return isPublic(v4) && !NUMBERING_BEFORE.test(before) ? { start, end: start + v4.length } : undefined;
     }
     if (!/^[23][0-9A-Fa-f]{3}:$/.test(text.slice(0, 5)) || before.endsWith(":")) return undefined;
-    const length = v6Length(partial, start);
+    const length = v6Length(partial, start, isPublic);
     return length === 0 ? undefined : { start, end: start + length };
   },
-};
+});
