@@ -66,7 +66,7 @@ export function conditionCases(
       siblings: siblingsOf(condition, types),
       holds: (args) =>
         isTyped
-          ? isHeld(judgeArgument(condition, types, args, patterns), decision)
+          ? isHeld(judgeArgument(condition, types, decision, args, patterns), decision)
           : metadataHolds(condition, decision, args, { arguments: args }, patterns),
     };
   });

@@ -1,6 +1,6 @@
 import type { Json, NaiveCondition } from "./naive/naive-conditions.ts";
 import type { NaivePatterns } from "./naive/naive-patterns.ts";
-import { nearMisses, sampleText } from "./sample-text.ts";
+import { disguisesOf, nearMisses, sampleText } from "./sample-text.ts";
 
 /** A value to try in a condition. */
 export interface TriedValue {
@@ -60,6 +60,7 @@ function aroundText(text: string): TriedValue[] {
   return [
     tried("equal", text),
     tried("in another case and with blanks", `  ${other} `),
+    ...disguisesOf(text).map(([name, disguised]) => tried(name, disguised)),
     tried("with more at its end", `${text}x`),
     tried("with more before it", `x${text}`),
     tried("without its last character", [...text.trim()].slice(0, -1).join("")),
@@ -152,6 +153,7 @@ function ofPattern({ value }: NaiveCondition, _: ArgumentFacts, patterns: NaiveP
     tried("a text that matches within", `see ${sample} there`),
     tried("a text that matches, in capitals", sample.toUpperCase()),
     tried("a text that matches, with blanks", `  ${sample} `),
+    ...disguisesOf(sample).map(([name, disguised]) => tried(`a text that matches, ${name}`, disguised)),
     ...nearMisses(pattern, sample, patterns).map((text) => tried("a text that does not match", text)),
   ];
 }
@@ -230,6 +232,9 @@ export function valuesFor(
     { label: "missing", value: undefined },
     { label: "null", value: null },
     ...(facts.types.length === 0 ? untypedValues(condition) : []),
+    ...listOf(condition.value)
+      .slice(0, 1)
+      .flatMap((value) => [tried("in a list", [value]), tried("in an object", { value }), tried("deeper", [[value]])]),
     ...OF_EACH_TYPE.map((value) => tried("of some type", value)),
     tried("an empty text", ""),
   ];

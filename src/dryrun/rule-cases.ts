@@ -5,8 +5,8 @@ import type { Decision, ToolLookup } from "../policy/types.ts";
 import { conditionCases } from "./condition-cases.ts";
 import type { PastAction, PastAgent, TestedAction } from "./mandate-test.ts";
 import { shownTime, typeOf } from "./naive/naive-evaluator.ts";
-import { foldName, type NaivePatterns } from "./naive/naive-patterns.ts";
-import { nearMisses, sampleText } from "./sample-text.ts";
+import { foldNaively, type NaivePatterns } from "./naive/naive-patterns.ts";
+import { disguisesOf, nearMisses, sampleText } from "./sample-text.ts";
 import { schemaCases } from "./schema-cases.ts";
 
 /** A case of a rule, without its expected result. */
@@ -49,7 +49,7 @@ const WEEKS = [Date.UTC(2025, 0, 6), Date.UTC(2025, 6, 7)];
 
 /** Returns an action type that a pattern covers. */
 export function typeFor(pattern: string): string {
-  const name = foldName(pattern);
+  const name = foldNaively(pattern);
   if (name === "*") return "any.action";
   return name.endsWith("*") ? `${name.slice(0, -1)}1` : name;
 }
@@ -110,12 +110,12 @@ const withAction = (base: TestedAction, change: Partial<TestedAction["action"]>)
 
 /** Lists types close to a pattern: covered, spelled otherwise, one character short and one longer. */
 function typesAround(pattern: string): readonly string[] {
-  const name = foldName(pattern);
+  const name = foldNaively(pattern);
   const stem = name.endsWith("*") ? name.slice(0, -1) : name;
   return [typeFor(pattern), `  ${typeFor(pattern).toUpperCase()} `, stem.slice(0, -1), `${stem}1`, stem, `${stem}.1`];
 }
 
-const isType = (type: string): boolean => foldName(type) !== "" && nameFault(type) === undefined;
+const isType = (type: string): boolean => foldNaively(type) !== "" && nameFault(type) === undefined;
 
 function actionTypeCases(rule: Rule, base: TestedAction): Case[] {
   const { matchActionTypes = [], steps = [] } = rule.conditions ?? {};
@@ -151,7 +151,15 @@ function contentCases({ rule, base, patterns }: CaseSource): RuleCases {
     }
     const misses = nearMisses(pattern, sample ?? "", patterns);
     const texts =
-      sample === undefined ? [] : [sample, `see ${sample} there`, sample.toUpperCase(), sample.toLowerCase()];
+      sample === undefined
+        ? []
+        : [
+            sample,
+            `see ${sample} there`,
+            sample.toUpperCase(),
+            sample.toLowerCase(),
+            ...disguisesOf(sample).map(([, disguised]) => disguised),
+          ];
     return [...texts, ...misses].map((text) => at(`content ${JSON.stringify(text)}`, text));
   });
   return { groups, notes };

@@ -177,3 +177,16 @@ export function nearMisses(pattern: string, sample: string, patterns: NaivePatte
   ];
   return [...new Set(close)].filter((text) => !patterns.isFound(pattern, text));
 }
+
+/** From an ASCII sign to its full-width form. */
+const FULL_WIDTH = 0xfee0;
+
+/** Returns spellings that show the same as a text: in full-width letters, and with an invisible character inside. */
+export function disguisesOf(text: string): readonly (readonly [name: string, text: string])[] {
+  const wide = text.replace(/[!-~]/g, (sign) => String.fromCharCode(sign.charCodeAt(0) + FULL_WIDTH));
+  const [first = "", ...rest] = text;
+  return [
+    ["in full-width letters", wide],
+    ["with an invisible character inside", `${first}\u200b${rest.join("")}`],
+  ];
+}

@@ -1,6 +1,7 @@
 import type { PoolClient } from "pg";
 import type { SharedPot } from "../async/shared-pot.ts";
 import { nextTurn } from "../async/turns.ts";
+import { MAX_FORMS_LENGTH, searchedLength } from "../policy/checks.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
@@ -113,7 +114,12 @@ export class WorkspaceLog {
   /** Returns the preparations that an action needs under the mandates that this replica knows. */
   needsOf(action: Action): { readonly mayTakeLong: boolean; readonly asksGuard: boolean } {
     const policies = this.#loaded.current.policies.policySet();
-    return { mayTakeLong: policies.mayTakeLong(textLengthOf(action)), asksGuard: policies.asksGuard };
+    const { actionContent, metadataText } = action;
+    // Short texts are not read for it.
+    const mayTakeLong =
+      policies.mayTakeLong(MAX_FORMS_LENGTH * textLengthOf(action)) &&
+      policies.mayTakeLong(searchedLength(actionContent) + searchedLength(metadataText));
+    return { mayTakeLong, asksGuard: policies.asksGuard };
   }
 
   /**

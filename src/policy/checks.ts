@@ -1,6 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { isAscii, plainText } from "../text/fold.ts";
 import { Comparisons } from "./comparisons.ts";
 import type { PatternSet } from "./patterns.ts";
+import { TextMemo } from "./text-memo.ts";
 import type { SchemaError, ToolSchema } from "./types.ts";
 
 /** Result of a check that was not made, because it would take too long. */
@@ -13,8 +15,8 @@ export type LongCheck =
 
 /** Results of long checks. */
 export interface LongAnswers {
-  /** For each text, whether each of the patterns that were looked for is found. */
-  readonly patterns: ReadonlyMap<string, ReadonlyMap<string, boolean>>;
+  /** For each text, in how many of its two forms, as given and plain, each of the patterns that were looked for is found. */
+  readonly patterns: ReadonlyMap<string, ReadonlyMap<string, number>>;
   /** For each tool's digest, the first error of each object that was checked against its schema; null if the object fits. */
   readonly schemas: ReadonlyMap<string, ReadonlyMap<JsonObject, SchemaError | null>>;
 }
@@ -41,6 +43,7 @@ export class Checks {
   #patternSteps = MAX_PATTERN_STEPS;
   #schemaSteps = MAX_SCHEMA_STEPS;
   readonly comparisons = new Comparisons();
+  #plain: TextMemo | undefined;
   readonly #answers: LongAnswers | undefined;
   readonly #missing: LongCheck[] = [];
 
@@ -54,19 +57,37 @@ export class Checks {
     return this.#missing;
   }
 
-  /** Returns the indices of the patterns found in a text. */
-  search(set: PatternSet, text: string): readonly number[] | typeof TOO_LONG {
+  /**
+   * Returns the indices of the patterns found in a text as given or in its plain form, so that no disguise passes; with `inBoth`,
+   * those found in both forms.
+   */
+  search(set: PatternSet, text: string, inBoth: boolean): readonly number[] | typeof TOO_LONG {
     const { patterns, size } = set;
-    if (size * text.length <= this.#patternSteps) {
-      this.#patternSteps -= size * text.length;
-      return set.search(text);
+    if (this.#takesSteps(size * text.length)) {
+      const plain = isAscii(text) ? text : this.#plainOf(text);
+      const found = set.search(text);
+      if (plain === text) return found;
+      if (this.#takesSteps(size * plain.length)) return joined(found, set.search(plain), inBoth);
     }
     const known = this.#answers?.patterns.get(text);
     if (known !== undefined && patterns.every((pattern) => known.has(pattern))) {
-      return [...patterns.keys()].filter((index) => known.get(patterns[index] as string));
+      const least = inBoth ? FORMS : 1;
+      return [...patterns.keys()].filter((index) => (known.get(patterns[index] as string) ?? 0) >= least);
     }
     this.#missing.push({ kind: "patterns", patterns, text });
     return TOO_LONG;
+  }
+
+  #plainOf(text: string): string {
+    this.#plain ??= new TextMemo(plainText);
+    return this.#plain.of(text);
+  }
+
+  /** Spends steps of patterns if there are as many. */
+  #takesSteps(steps: number): boolean {
+    if (steps > this.#patternSteps) return false;
+    this.#patternSteps -= steps;
+    return true;
   }
 
   /** Returns the first error of a call's arguments against the tool's schema; undefined if they fit. */
@@ -88,6 +109,9 @@ export class Checks {
   }
 }
 
+const joined = (one: readonly number[], other: readonly number[], inBoth: boolean): readonly number[] =>
+  inBoth ? one.filter((index) => other.includes(index)) : [...new Set([...one, ...other])].sort((a, b) => a - b);
+
 /** Sizes of the patterns and schemas of the rules in force. */
 export interface CheckSizes {
   /** Instructions of all patterns. */
@@ -95,6 +119,24 @@ export interface CheckSizes {
   /** Subschemas of all `schema` rules, and of the largest. */
   readonly schemas: number;
   readonly largestSchema: number;
+}
+
+/** Forms of a text in which patterns are searched. */
+const FORMS = 2;
+/** Characters of both forms of a text, in lengths of the text: the plain form is rarely twice as long. */
+export const MAX_FORMS_LENGTH = 3;
+/** Maximum characters of a text whose plain form is made to know its length. */
+const MAX_MADE_PLAIN = 4_096;
+
+/** Returns the characters of the forms in which a text, or the JSON of texts, is searched; MAY be too high. */
+export function searchedLength(text: string): number {
+  const { length } = text;
+  // JSON escapes controls, which the plain form of what it says has not.
+  if (text.includes("\\u")) return MAX_FORMS_LENGTH * length;
+  if (isAscii(text)) return length;
+  if (length > MAX_MADE_PLAIN) return MAX_FORMS_LENGTH * length;
+  const plain = plainText(text);
+  return plain === text ? length : length + plain.length;
 }
 
 /** Minimum number of JSON characters for each value. */

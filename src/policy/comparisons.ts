@@ -1,19 +1,42 @@
 import type { JsonValue } from "@bufbuild/protobuf";
-import { type Comparable, comparableFrom, comparableText, textFrom } from "./json-value.ts";
+import { fold } from "../text/fold.ts";
+import { type Comparable, comparableFrom, textFrom } from "./json-value.ts";
+import { TextMemo } from "./text-memo.ts";
 
 /** Maximum steps, of some 15 ns each, that one decision spends on comparing values with conditions. */
 const MAX_STEPS = 1_000_000;
 /** Steps for finding a value and looking at its type. */
 const VALUE_STEPS = 4;
-/** Characters that one step reads, and that one step folds; folding brings a text into the form that is compared. */
+/** Characters that one step reads, and characters of ASCII that one step folds. */
 const READ_CHARACTERS = 16;
 const FOLDED_CHARACTERS = 2;
+/** Half steps of folding each UTF-16 unit: those of ASCII cost 1. */
+const FOLD_COSTS: Uint8Array = foldCosts();
+
+function foldCosts(): Uint8Array {
+  const costs = new Uint8Array(0x10000).fill(2).fill(1, 0, 0x80);
+  // Words and phrases that are one character.
+  costs.fill(8, 0x3200, 0x3400).fill(36, 0xfdf0, 0xfe00);
+  // Half of a pair, which may be a mark.
+  costs.fill(7, 0xd800, 0xe000);
+  const units = Array.from(costs, (_, unit) => String.fromCharCode(unit < 0xd800 || unit >= 0xe000 ? unit : 0)).join(
+    "",
+  );
+  // Marks, which are sorted.
+  for (const { index, 0: marks } of units.matchAll(/[\p{M}\uff9e\uff9f]+/gu))
+    costs.fill(14, index, index + marks.length);
+  return costs;
+}
+
+/** Returns the steps of folding a text. */
+function foldSteps(text: string): number {
+  let cost = 0;
+  for (let index = 0; index < text.length; index++) cost += FOLD_COSTS[text.charCodeAt(index)] as number;
+  return cost / 2;
+}
+
 /** Cost of looking at a value again, as a part of the first cost. */
 const AGAIN = FOLDED_CHARACTERS / READ_CHARACTERS;
-
-/** Length past which a text is folded once for all conditions, and the number of such texts that are remembered. */
-const LONG_TEXT = 256;
-const REMEMBERED_TEXTS = 8;
 
 /**
  * Values that one decision compares, each converted once to the form in which it is compared, and the budget for comparing. The
@@ -21,7 +44,7 @@ const REMEMBERED_TEXTS = 8;
  */
 export class Comparisons {
   #stepsLeft = MAX_STEPS;
-  readonly #folded: { readonly text: string; readonly folded: string }[] = [];
+  readonly #folded = new TextMemo(fold);
   readonly #weights = new Map<object, number>();
   readonly #texts = new Map<object, string>();
   readonly #scalars = new Map<readonly JsonValue[], ReadonlySet<Comparable | undefined>>();
@@ -29,6 +52,8 @@ export class Comparisons {
 
   /** Spends the steps for a value that is looked at and compared. Returns false if the budget is used up. */
   looksAt(value: JsonValue | undefined): boolean {
+    // Counting what a long text costs takes time too.
+    if (this.#stepsLeft < 0) return false;
     if (typeof value === "string") return this.#spend(VALUE_STEPS + this.#stepsOfText(value));
     if (typeof value !== "object" || value === null) return this.#spend(VALUE_STEPS);
     const known = this.#weights.get(value);
@@ -56,12 +81,12 @@ export class Comparisons {
 
   /** Converts any value to text in the form in which strings are compared. */
   comparableTextFrom(value: JsonValue): string {
-    return this.#fold(this.textFrom(value));
+    return this.#folded.of(this.textFrom(value));
   }
 
   /** Converts a value to the form in which it is compared; undefined for null, arrays and objects. */
   comparableFrom(value: JsonValue): Comparable | undefined {
-    return typeof value === "string" ? this.#fold(value) : comparableFrom(value);
+    return typeof value === "string" ? this.#folded.of(value) : comparableFrom(value);
   }
 
   /** Returns the elements of a list in the form in which they are compared. */
@@ -80,20 +105,7 @@ export class Comparisons {
   }
 
   #stepsOfText(text: string): number {
-    return text.length / (this.#foldedBefore(text) === undefined ? FOLDED_CHARACTERS : READ_CHARACTERS);
-  }
-
-  // A short list and no map: past some length, all texts of the same length have the same hash.
-  #foldedBefore(text: string): string | undefined {
-    return text.length > LONG_TEXT ? this.#folded.find((each) => each.text === text)?.folded : undefined;
-  }
-
-  #fold(text: string): string {
-    const known = this.#foldedBefore(text);
-    if (known !== undefined) return known;
-    const folded = comparableText(text);
-    if (text.length > LONG_TEXT && this.#folded.length < REMEMBERED_TEXTS) this.#folded.push({ text, folded });
-    return folded;
+    return this.#folded.has(text) ? text.length / READ_CHARACTERS : foldSteps(text);
   }
 }
 
@@ -113,7 +125,7 @@ function weightOf(value: JsonValue, enough: number): number {
   // Not recursive: arguments may nest deeper than the stack.
   while (open.length > 0 && weight <= enough) {
     const next = open.pop() as JsonValue;
-    weight += VALUE_STEPS + (typeof next === "string" ? next.length / FOLDED_CHARACTERS : 0);
+    weight += VALUE_STEPS + (typeof next === "string" ? foldSteps(next) : 0);
     if (Array.isArray(next)) for (const item of next) open.push(item);
     else if (typeof next === "object" && next !== null) {
       for (const [name, item] of Object.entries(next)) {

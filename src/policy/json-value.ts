@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { fold } from "../text/fold.ts";
 import type { JsonType } from "./types.ts";
 
 /** A set of JSON types as bits. A whole number within ±(2^53 − 1) has the bit INTEGER, any other number FRACTION. */
@@ -81,19 +82,12 @@ export function ownValue(object: JsonObject, name: string): JsonValue | undefine
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
-/** A scalar in the form in which rules compare it: numbers and booleans as they are, strings as `comparableText`. */
+/** A scalar in the form in which rules compare it: numbers and booleans as they are, strings folded. */
 export type Comparable = string | number | boolean;
-
-/** Converts a string to the form in which strings are compared: trimmed, lower-cased and composed (NFC, UAX 15). */
-export function comparableText(text: string): string {
-  const folded = text.trim().toLowerCase();
-  // Below U+0300 every text is composed.
-  return /[\u0300-\uffff]/.test(folded) ? folded.normalize("NFC") : folded;
-}
 
 /** Converts a value to the form in which it is compared; undefined for null, arrays and objects, which equal nothing. */
 export function comparableFrom(value: JsonValue): Comparable | undefined {
-  if (typeof value === "string") return comparableText(value);
+  if (typeof value === "string") return fold(value);
   return typeof value === "number" || typeof value === "boolean" ? value : undefined;
 }
 
@@ -111,7 +105,7 @@ export function textFrom(value: JsonValue): string {
   }
 }
 
-/** Converts any value to text in the form in which strings are compared. */
+/** Converts any value to folded text. */
 export function comparableTextFrom(value: JsonValue): string {
-  return comparableText(textFrom(value));
+  return fold(textFrom(value));
 }

@@ -1,4 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { fold, invisibleIn } from "../text/fold.ts";
 import { isJsonObject, ownValue } from "./json-value.ts";
 import type { CompiledPatterns } from "./types.ts";
 
@@ -7,8 +8,9 @@ import type { CompiledPatterns } from "./types.ts";
  * same are one name; a spelling that can pass for another name is refused.
  */
 
-/** Maximum characters of a normalised name. */
+/** Maximum characters of a normalised name, and of a name as it is written, where letters may stand apart from their marks. */
 const MAX_NAME = 256;
+const MAX_WRITTEN = 1_024;
 const TOOL_NAME = /^[A-Za-z0-9_][A-Za-z0-9 ._:/@#$+-]{0,255}$/;
 
 /** Rule for a tool's name, as the rest of a sentence about it. */
@@ -51,27 +53,11 @@ const GROUPS = [
 ];
 const NEUTRAL = "\\u0020-\\u0040\\u005b-\\u0060\\u007b-\\u007e";
 const ONE_SCRIPT = new RegExp(GROUPS.map((group) => `^[${group}${NEUTRAL}]*$`).join("|"), "u");
+const PRINTABLE = /^[ -~]*$/;
 const LETTER = /^[\p{L}\p{Nd}\p{M}]$/u;
-const IGNORABLE = /\p{Default_Ignorable_Code_Point}/u;
 
-/** True if a text is printable ASCII without capitals and needs no trimming: its own normalised form. */
-function isPlain(text: string): boolean {
-  const last = text.length - 1;
-  for (let index = 0; index <= last; index++) {
-    const code = text.charCodeAt(index);
-    if (code < 0x20 || code > 0x7e || (code >= 0x41 && code <= 0x5a)) return false;
-  }
-  return last < 0 || (text.charCodeAt(0) !== 0x20 && text.charCodeAt(last) !== 0x20);
-}
-
-/** Normalises a name: NFKC (UAX 15) and folded case, trimmed. Idempotent. */
-export function normaliseName(text: string): string {
-  if (isPlain(text)) return text;
-  // Upper case joins letters that lower case keeps apart, but also the dotless i with the dotted one.
-  const parts = text.normalize("NFKC").toLowerCase().split("ı");
-  const folded = parts.map((part) => part.toUpperCase().toLowerCase().replaceAll("ς", "σ")).join("ı");
-  return folded.normalize("NFKC").trim();
-}
+/** Normalises a name: names compare as values do. */
+export const normaliseName = fold;
 
 const named = (character: string): string =>
   `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
@@ -82,9 +68,12 @@ const named = (character: string): string =>
  * is a name here.
  */
 export function nameFault(text: string): string | undefined {
-  if (isPlain(text)) return text.length <= MAX_NAME ? undefined : TOO_LONG;
-  const ignorable = IGNORABLE.exec(text)?.[0];
-  if (ignorable !== undefined) return `must not hold ${named(ignorable)}, which is invisible`;
+  const written = text.trim();
+  // Before it is folded, which may make it eighteen times as long.
+  if (written.length > MAX_WRITTEN) return TOO_LONG;
+  if (PRINTABLE.test(text)) return written.length <= MAX_NAME ? undefined : TOO_LONG;
+  const invisible = invisibleIn(text);
+  if (invisible !== undefined) return `must not hold ${named(invisible)}, which is invisible`;
   const name = normaliseName(text);
   if (name.length > MAX_NAME) return TOO_LONG;
   for (const character of name) {

@@ -148,6 +148,31 @@ describe("a probe", () => {
     }
   });
 
+  it("sees a list or an object in place of a text as one of a wrong type, also without a schema, and names the text.", async () => {
+    const rule = {
+      type: RuleType.METADATA,
+      decision: Decision.BLOCK,
+      conditions: { rules: [condition("country", "!=", "ＦＲ"), condition("tags", "not_contains", "checked")] },
+    };
+    const drafts = [{ name: "countries", rules: [rule] }];
+    for (const [country, tags, seen] of [
+      ["DE", ["new"], [ConditionSeen.PRESENT, ConditionSeen.PRESENT]],
+      [["FR"], ["new"], [ConditionSeen.WRONG_TYPE, ConditionSeen.PRESENT]],
+      [{ code: "FR" }, [["checked"]], [ConditionSeen.WRONG_TYPE, ConditionSeen.WRONG_TYPE]],
+    ] as const) {
+      const metadata = { arguments: { country, tags } } as unknown as JsonObject;
+      const { probe: found } = await test.dryRuns.probe({ agentId, actionType: "look", metadata, drafts });
+      const conditions = found?.trace.find(({ mandateName }) => mandateName === "countries")?.conditions;
+      expect(found?.decision).to.equal(Decision.BLOCK);
+      expect(conditions?.map((each) => [each.seen, each.holds])).to.deep.equal(seen.map((each) => [each, true]));
+      const nearest = found?.nearestAllow.map(({ argument, to }) => [argument, to && toJson(ValueSchema, to)]);
+      expect(nearest).to.deep.equal([
+        ["country", "ＦＲ"],
+        ["tags", "checked"],
+      ]);
+    }
+  });
+
   it("names the smallest changes of one argument that are allowed.", async () => {
     const nearest = (shown: Probe) =>
       shown.nearestAllow.map(({ argument, from, to }) => [

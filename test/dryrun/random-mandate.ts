@@ -223,7 +223,7 @@ function boundChange(from: Draw, value: JsonValue, path: Path): Change {
   if (WEEKDAYS.includes(text)) return change(draw(from, WEEKDAYS));
   if (DECISIONS.includes(text)) return change(draw(from, DECISIONS));
   if (ZONES.includes(text)) return change(draw(from, ZONES));
-  return change(draw(from, [`${text.replace(/\*$/, "")}q`, text.slice(0, -1), "other.*"]));
+  return change(draw(from, [`${text.replace(/\*$/, "")}q`, [...text].slice(0, -1).join(""), "other.*"]));
 }
 
 const BOUNDS = [

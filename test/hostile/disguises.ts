@@ -194,12 +194,21 @@ export const disguised = (draw: Draw, name: string, kind = ACTION_TYPE): string 
 export const disguisedSame = (draw: Draw, name: string, kind: NameKind): string =>
   disguise(draw, name, SAME_NAME, kind);
 
-/** Disguises text that rules compare without case, surrounding white space and the form of its composition. */
+/** Disguises text that rules compare folded: without case, surrounding white space, invisible characters and compatibility forms. */
 export function textDisguised(draw: Draw, text: string): string {
   return draw.disguise("text", [
     ["upper case", SAME, () => text.toUpperCase()],
     ["decomposed", SAME, () => text.normalize("NFD")],
     ["white space around", SAME, () => draw.pick(SPACES) + text + draw.pick(SPACES)],
+    ["full width", SAME, () => changed(draw, text, fullWidth)],
+    ["mathematical letters", SAME, () => changed(draw, text, (each) => mathematical(each, 0x1d41a))],
+    [
+      "compatible characters",
+      SAME,
+      () => changed(draw, text, (each) => (COMPATIBLE[each] === undefined ? each : draw.pick([...COMPATIBLE[each]]))),
+    ],
+    ["an invisible character", SAME, () => inserted(draw, text, draw.pick(INVISIBLE))],
+    ["invisible characters", SAME, () => changed(draw, text, (each) => each + draw.pick(INVISIBLE))],
   ]);
 }
 

@@ -175,7 +175,8 @@ function disguisedPlace(draw: Draw, lab: GatewayLab, { lane, generation, plain }
             REFUSED_PLACE,
             () => draw.pick(["file:\\\\\\vault\\keys", "file:///vault\\keys", "file:///public\\..\\vault/keys"]),
           ],
-          ["full width", PASSED, () => "file:///\uff56ault/keys"],
+          ["full width", SAME, () => "file:///\uff56ault/keys"],
+          ["an invisible character", SAME, () => "file:///va\u200bult/keys"],
         ] as const)
       : ([
           ["full width", REFUSED_PLACE, () => "https://\uff42ank.test/keys"],

@@ -18,7 +18,9 @@ interface MetadataCase {
   readonly condition: JsonObject;
   readonly arguments: JsonObject;
   readonly metadata: JsonObject;
+  /** True if a rule that blocks holds, and, without `allows`, one that allows. */
   readonly holds: boolean;
+  readonly allows?: boolean;
 }
 
 const typed = testdata<{ schemas: Record<string, JsonObject>; cases: TypedCase[] }>("conditions");
@@ -81,7 +83,8 @@ describe("conditions on metadata", () => {
         const rule = { type: "metadata", decision, conditions: { rules: [given.condition] } };
         const context = contextFrom({ arguments: given.arguments, metadata: given.metadata });
         const result = createPolicySet([mandateFrom([rule])]).evaluate(context);
-        expect(result.decision).to.equal(given.holds ? decision : undefined);
+        const holds = decision === "allow" ? (given.allows ?? given.holds) : given.holds;
+        expect(result.decision).to.equal(holds ? decision : undefined);
       }
     });
   }
@@ -156,6 +159,29 @@ describe("conditions on metadata", () => {
     [{ operator: "!=", value: 5 }, "6", true, true],
     [{ operator: "in", value: [5, 6] }, "6e0", true, false],
     [{ operator: "==", value: "caf\u00e9" }, "cafe\u0301", true, true],
+    [{ operator: ">", value: 50000 }, "６００００", true, false],
+    [{ operator: ">", value: 50000 }, "60\u200b000", true, false],
+    [{ operator: ">", value: 50000 }, "３", true, false],
+    [{ operator: "==", value: 5 }, "５", true, true],
+    [{ operator: "!=", value: 5 }, "５", false, false],
+    [{ operator: "==", value: 5 }, "５.0", true, false],
+    [{ operator: "==", value: "KP" }, ["KP"], true, false],
+    [{ operator: "==", value: "KP" }, { c: "KP" }, true, false],
+    [{ operator: "!=", value: "KP" }, ["IR"], true, false],
+    [{ operator: "in", value: ["KP", "IR"] }, [["KP"]], true, false],
+    [{ operator: "not_in", value: ["KP", "IR"] }, { c: "FR" }, true, false],
+    [{ operator: "starts_with", value: "KP" }, ["FR"], true, false],
+    [{ operator: "matches", value: "^[A-Z]{2}$" }, { c: "FR" }, true, false],
+    [{ operator: "contains", value: "KP" }, ["FR", " ｋｐ"], true, true],
+    [{ operator: "contains", value: "KP" }, ["FR", { c: "KP" }], true, false],
+    [{ operator: "contains", value: "KP" }, ["FR"], false, false],
+    [{ operator: "not_contains", value: "KP" }, [["KP"]], true, false],
+    [{ operator: "length_gt", value: 100 }, { c: "KP" }, true, false],
+    [{ operator: ">", value: "m" }, ["a"], true, false],
+    [{ operator: "exists" }, ["KP"], true, true],
+    [{ field: "a[]", operator: "==", value: "KP" }, ["KP", { c: "KP" }], true, false],
+    [{ field: "a[]", operator: "!=", value: "KP" }, ["FR", ["KP"]], true, false],
+    [{ field: "a[]", operator: "==", value: "KP" }, ["FR", "Ｋ\u200dＰ"], true, true],
   ];
   for (const [condition, value, blocks, allows] of QUOTED) {
     it(`with ${condition.operator} ${JSON.stringify(condition.value)} read ${JSON.stringify(value)} as the stricter.`, () => {
@@ -171,7 +197,7 @@ describe("conditions on metadata", () => {
       const condition = { field: "a", operator: ">", value: 5, on_missing: "violate" };
       const blocked = decisionOn("block", condition, args);
       expect(blocked.decision).to.equal("block");
-      expect(blocked.reasons[0]?.code).to.equal(Array.isArray(args.a) ? "CONDITION_HELD" : "ARGUMENT_MISSING");
+      expect(blocked.reasons[0]?.code).to.equal(Array.isArray(args.a) ? "ARGUMENT_WRONG_TYPE" : "ARGUMENT_MISSING");
       expect(decisionOn("allow", condition, args).decision).to.equal(undefined);
       expect(decisionOn("block", { ...condition, on_missing: "ignore" }, args).decision).to.equal(
         Array.isArray(args.a) ? "block" : undefined,

@@ -1,9 +1,19 @@
 import { expect } from "chai";
-import { type LongCheck, MAX_PATTERN_STEPS } from "../../src/policy/checks.ts";
+import { type LongCheck, MAX_PATTERN_STEPS, searchedLength } from "../../src/policy/checks.ts";
 import { compileRules } from "../../src/policy/compile/rules.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { checkPattern, PatternSet } from "../../src/policy/patterns.ts";
-import { evaluateRule, evaluateWithLongChecks, lookup, type RuleJson, ruleFrom, toolFrom } from "./harness.ts";
+import { createPolicySet } from "../../src/policy/policy-set.ts";
+import {
+  contextFrom,
+  evaluateRule,
+  evaluateWithLongChecks,
+  lookup,
+  mandateFrom,
+  type RuleJson,
+  ruleFrom,
+  toolFrom,
+} from "./harness.ts";
 
 const tool = toolFrom({ type: "object", properties: { text: { type: "string" } } });
 
@@ -64,6 +74,53 @@ describe("patterns", () => {
     });
   }
 
+  /** Texts under the pattern `^drop kp$`, whether a rule that blocks holds, and one that allows. */
+  const FORMS: readonly (readonly [text: string, blocks: boolean, allows: boolean])[] = [
+    ["Drop KP", true, true],
+    ["Ｄｒｏｐ ＫＰ", true, false],
+    ["d\u200brop kp", true, false],
+    ["drop\u00a0kp", true, false],
+    ["drop \u212ap", true, true],
+    ["dro\u0301p kp", false, false],
+    ["drop кp", false, false],
+    ["drop kp now", false, false],
+  ];
+  for (const [text, blocks, allows] of FORMS) {
+    it(`search ${JSON.stringify(text)} as given and plain: ${blocks ? "one" : "none"} matches, ${allows ? "" : "not "}both.`, async () => {
+      const content = (decision: string) => ({ ...contentRule(["zzz", "^drop kp$"]), decision });
+      const filler = `${"f".repeat(MAX_PATTERN_STEPS)}\n`;
+      for (const decision of ["block", "escalate", "allow"]) {
+        const want = (decision === "allow" ? allows : blocks) ? decision : undefined;
+        expect(evaluateRule(ruleWith("^drop kp$", decision), tool, { text }).decision).to.equal(want);
+        const set = createPolicySet([mandateFrom([content(decision)])]);
+        expect(set.evaluate(contextFrom({ actionContent: text })).decision).to.equal(want);
+        const long = { text: filler + text };
+        expect((await evaluateWithLongChecks(ruleWith("\\ndrop kp$", decision), tool, long)).decision).to.equal(want);
+      }
+    });
+  }
+
+  it("leave letter case alone in the plain form, so that a pattern that heeds case still does.", () => {
+    const decide = (pattern: string, text: string) => evaluateRule(ruleWith(pattern), tool, { text }).decision;
+    expect(decide("(?-i)^KP$", "ＫＰ")).to.equal("block");
+    expect(decide("(?-i)^kp$", "ＫＰ")).to.equal(undefined);
+  });
+
+  it("count both forms of a text, so that one that grows takes no longer.", () => {
+    const text = "\ufdfa".repeat(MAX_PATTERN_STEPS / 30);
+    const { decision, reasons } = evaluateRule(ruleWith("x"), tool, { text });
+    expect([decision, reasons[0]?.code]).to.deep.equal(["block", "CHECK_TOO_LONG"]);
+    for (const [said, length] of [
+      ["plain", 5],
+      ["é", 1],
+      ["½", 4],
+      ["a\\u0001", 21],
+      ["é".repeat(5_000), 15_000],
+    ] as const) {
+      expect(searchedLength(said), said.slice(0, 9)).to.equal(length);
+    }
+  });
+
   it("hold unsearched where they would take too long at the action's turn, unless they allow.", () => {
     const text = "a".repeat(MAX_PATTERN_STEPS);
     const { decision, reasons, missingChecks } = evaluateRule(ruleWith("x"), tool, { text });
@@ -101,7 +158,7 @@ describe("long checks", () => {
   };
 
   it("answer for each pattern of a text.", async () => {
-    expect(await found(quick)).to.deep.equal({ b: true, x: false });
+    expect(await found(quick)).to.deep.equal({ b: 2, x: 0 });
   });
 
   it("end without an answer after their time, and the next is answered again.", async () => {
@@ -110,7 +167,7 @@ describe("long checks", () => {
     const { patterns } = await unset.run({ workspaceId: "w" }, [slow], signal);
     expect(patterns.size, "with the limits of a service").to.equal(0);
     await unset.close();
-    expect(await found(quick)).to.deep.equal({ b: true, x: false });
+    expect(await found(quick)).to.deep.equal({ b: 2, x: 0 });
   });
 
   it("of one workspace or agent get no answer beyond its share, and wait for no more than one of each other.", async () => {
@@ -136,7 +193,7 @@ describe("long checks", () => {
     const unwritable: LongCheck = { kind: "schema", tool, args: { amount: 1n as never } };
     const { schemas } = await checker.run({ workspaceId: "w" }, [unwritable], signal);
     expect(schemas.size).to.equal(0);
-    expect(await found(quick)).to.deep.equal({ b: true, x: false });
+    expect(await found(quick)).to.deep.equal({ b: 2, x: 0 });
   });
 
   it("are not made for a caller that has left.", async () => {

@@ -29,7 +29,36 @@ export function typesFrom(schema: NaiveSchema, path = ""): [string, readonly str
 export type Draw = fc.GeneratorValue;
 
 const LEAF_TYPES = ["string", "number", "integer", "boolean"];
-const TEXTS = ["", " ", "a", "A ", "ab", "b", "USD", " usd", "EUR", "5", "😀", "true", "constructor"];
+const TEXTS = [
+  "",
+  " ",
+  "a",
+  "A ",
+  "ab",
+  "b",
+  "USD",
+  " usd",
+  "EUR",
+  "5",
+  "😀",
+  "true",
+  "constructor",
+  "ａ",
+  "a\u200bb",
+  "\u00adＢ",
+  "ＵＳＤ",
+  "us\u2060d",
+  "５",
+  "5.0",
+  "\u3164",
+  "ﬀ",
+  "e\u0301",
+  "ß",
+  "ﷺ",
+  "\u00a0a\u00a0",
+  "a\u0301\u0316\u0301\u0316\u0301\u0316\u0301\u0316\u0301\u0316\u0301\u0316",
+  "a\u0316\u0316\u0316\u0316\u0316\u0301\u0301\u0301\u0301\u0301",
+];
 const NUMBERS = [0, 1, 2, 2.5, 5, -1, 1e21];
 
 /** Chooses one of some values. */
@@ -64,7 +93,7 @@ function anyValue(from: Draw): JsonValue {
   const kind = from(fc.nat, 7);
   if (kind === 0) return null;
   if (kind === 1) return draw(from, [true, false]);
-  if (kind === 2) return [draw(from, TEXTS), draw(from, NUMBERS)];
+  if (kind === 2) return draw<JsonValue>(from, [[draw(from, TEXTS), draw(from, NUMBERS)], [[draw(from, TEXTS)]]]);
   if (kind === 3) return { a: draw(from, TEXTS) };
   if (kind === 4) return [];
   return kind === 5 ? draw(from, TEXTS) : draw(from, NUMBERS);
@@ -113,7 +142,7 @@ export function operandFor(from: Draw, operator: string): JsonValue | undefined 
   }
   if (operator.startsWith("length")) return from(fc.nat, 2);
   if (/^[<>]/.test(operator)) return draw(from, NUMBERS);
-  if (operator === "matches") return draw(from, ["^a", "b$", "[0-9]", "(a|b)+", "^\\s*$", "usd"]);
+  if (operator === "matches") return draw(from, ["^a", "b$", "[0-9]", "(a|b)+", "^\\s*$", "usd", "^[^a]*$", "(?-i)A"]);
   return operator.endsWith("with") ? draw(from, TEXTS) : scalar();
 }
 

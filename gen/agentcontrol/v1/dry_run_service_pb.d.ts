@@ -2274,7 +2274,7 @@ export enum ConditionSeen {
   MISSING = 2,
 
   /**
-   * Present, and of a type that cannot be compared.
+   * Present, and of a type that cannot be compared, such as a list where a single value is.
    *
    * @generated from enum value: CONDITION_SEEN_WRONG_TYPE = 3;
    */

@@ -34,7 +34,9 @@ export declare type Condition = Message<"agentcontrol.v1.Condition"> & {
   operator: string;
 
   /**
-   * The value to compare with; its type follows from the operator. Absent for `exists` and `not_exists`.
+   * The value to compare with; its type follows from the operator. Absent for `exists` and `not_exists`. Texts compare without
+   * case, surrounding blanks and invisible characters, in NFKC. A list or an object where a single value is compared counts as
+   * a value of the wrong type.
    *
    * @generated from field: google.protobuf.Value value = 3;
    */
@@ -138,7 +140,8 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   countDecisions: Decision[];
 
   /**
-   * Content: RE2 patterns, searched without case; the rule fires when one is found.
+   * Content: RE2 patterns, searched without case in the content as given and without invisible characters and compatibility
+   * forms (NFKC); the rule fires when one is found in either, a rule that allows when one is found in both.
    *
    * @generated from field: repeated string patterns = 10;
    */

@@ -2,16 +2,11 @@ import { toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Condition, OnMissing, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { literalFrom } from "../../policy/compile/literal.ts";
-import {
-  type Comparable,
-  comparableFrom,
-  comparableText,
-  maskFromTypes,
-  type TypeMask,
-} from "../../policy/json-value.ts";
+import { type Comparable, comparableFrom, maskFromTypes, type TypeMask } from "../../policy/json-value.ts";
 import { OPERATORS } from "../../policy/operators/index.ts";
 import { literalList, type Operator } from "../../policy/operators/operator.ts";
 import type { CompiledRule, ToolSchema } from "../../policy/types.ts";
+import { fold } from "../../text/fold.ts";
 import { canonicalJson } from "../../tree/canonical.ts";
 
 /** The conditions of an `argument` or `metadata` rule, ready to be compared with those of another. */
@@ -79,7 +74,7 @@ function comparedCondition(condition: Condition, declared: TypeMask): ComparedCo
     operator,
     text: canonicalJson([operator.name, written, currency ?? null, onMissing]),
     value: canonicalJson(written),
-    currency: currency === undefined ? undefined : comparableText(currency),
+    currency: currency === undefined ? undefined : fold(currency),
     whenMissing: operator.whenMissing ?? (ignores ? false : "violation"),
     accepts: declared & operator.fits,
     holds: truthOf(operator, condition),

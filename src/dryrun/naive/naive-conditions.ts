@@ -1,4 +1,4 @@
-import { NaivePatterns } from "./naive-patterns.ts";
+import { foldNaively, NaivePatterns, trimmed } from "./naive-patterns.ts";
 
 /*
  * A second evaluator of conditions, written from the text of the specification and made to be read, not to be fast. It
@@ -113,20 +113,21 @@ const TAKES: { readonly [operator: string]: readonly string[] } = {
 /** Types without a schema: every value may have any type. */
 const UNTYPED: ArgumentTypes = new Map();
 
+/** True for a list or an object, which no operator compares as one value. */
+const holdsMany = (value: Json): boolean => typeof value === "object" && value !== null;
+
 const LOOKS_INSIDE = ["contains", "not_contains", "contains_any", "contains_all", "subset_of"];
 
-function clean(text: string): string {
-  return text.trim().toLowerCase().normalize("NFC");
-}
-
 function same(left: Json, right: Json): boolean {
-  if (typeof left === "string" && typeof right === "string") return clean(left) === clean(right);
+  if (typeof left === "string" && typeof right === "string") return foldNaively(left) === foldNaively(right);
   return typeof left !== "object" && left === right;
 }
 
 function has(value: Json, wanted: Json): boolean {
   if (Array.isArray(value)) return value.some((element) => same(element, wanted));
-  return typeof value === "string" && typeof wanted === "string" && clean(value).indexOf(clean(wanted)) >= 0;
+  return (
+    typeof value === "string" && typeof wanted === "string" && foldNaively(value).indexOf(foldNaively(wanted)) >= 0
+  );
 }
 
 function size(value: Json): number {
@@ -138,7 +139,7 @@ function list(value: Json | undefined): Json[] {
 }
 
 /** Compares a value of a type that the operator takes. */
-function compare(operator: string, value: Json, wanted: Json, patterns: NaivePatterns): boolean {
+function compare(operator: string, value: Json, wanted: Json, isAllow: boolean, patterns: NaivePatterns): boolean {
   const [low, high] = [list(wanted)[0] as number, list(wanted)[1] as number];
   switch (operator) {
     case "==":
@@ -172,11 +173,13 @@ function compare(operator: string, value: Json, wanted: Json, patterns: NaivePat
     case "subset_of":
       return list(value).every((element) => list(wanted).some((one) => same(element, one)));
     case "matches":
-      return patterns.isFound(wanted as string, (value as string).trim());
+      return patterns.isFoundIn(wanted as string, trimmed(value as string), isAllow);
     case "starts_with":
-      return clean(value as string).indexOf(clean(wanted as string)) === 0;
+      return foldNaively(value as string).indexOf(foldNaively(wanted as string)) === 0;
     case "ends_with":
-      return clean(value as string).slice(-clean(wanted as string).length) === clean(wanted as string);
+      return (
+        foldNaively(value as string).slice(-foldNaively(wanted as string).length) === foldNaively(wanted as string)
+      );
     case "length_gt":
       return size(value) > (wanted as number);
     case "length_lt":
@@ -195,7 +198,7 @@ function currencyFault(
 ): ConditionVerdict | undefined {
   const told = siblings.map((sibling) => member(parent, sibling)).filter((code) => code !== undefined && code !== null);
   if (told.length === 0) return "without currency";
-  const agrees = told.every((code) => typeof code === "string" && clean(code) === clean(currency));
+  const agrees = told.every((code) => typeof code === "string" && foldNaively(code) === foldNaively(currency));
   return agrees ? undefined : "in another currency";
 }
 
@@ -204,6 +207,7 @@ function judgeSpot(
   condition: NaiveCondition,
   types: ArgumentTypes,
   siblings: readonly string[],
+  isAllow: boolean,
   patterns: NaivePatterns,
 ): ConditionVerdict {
   const { operator, field } = condition;
@@ -216,10 +220,10 @@ function judgeSpot(
   if (!admits(types.get(field) ?? ALL, spot.value) || !admits(TAKES[operator] ?? [], spot.value)) return "wrong type";
   if (LOOKS_INSIDE.includes(operator) && Array.isArray(spot.value)) {
     const inside = types.get(`${field}[]`) ?? ALL;
-    if (spot.value.some((element) => !admits(inside, element))) return "wrong type";
+    if (spot.value.some((element) => holdsMany(element) || !admits(inside, element))) return "wrong type";
   }
   const fault = condition.currency === undefined ? undefined : currencyFault(spot.parent, condition.currency, siblings);
-  return fault ?? (compare(operator, spot.value, condition.value ?? null, patterns) ? "true" : "false");
+  return fault ?? (compare(operator, spot.value, condition.value ?? null, isAllow, patterns) ? "true" : "false");
 }
 
 /** Lists the arguments beside an argument that may hold its currency, if the schema has them. */
@@ -237,13 +241,15 @@ export function currencySiblings(field: string, types: ArgumentTypes): readonly 
 export function judgeArgument(
   condition: NaiveCondition,
   types: ArgumentTypes,
+  decision: string,
   args: Json | undefined,
   patterns: NaivePatterns,
 ): ConditionVerdict {
+  const isAllow = decision === "allow";
   const root = isObject(args) ? args : {};
   const siblings = condition.currency === undefined ? [] : currencySiblings(condition.field, types);
   const spots = follow(splitPath(condition.field), root, root, ["object"], types);
-  const verdicts = spots.map((spot) => judgeSpot(spot, condition, types, siblings, patterns));
+  const verdicts = spots.map((spot) => judgeSpot(spot, condition, types, siblings, isAllow, patterns));
   const fault = verdicts.find((verdict) => verdict !== "true" && verdict !== "false");
   return fault ?? (verdicts.includes("true") ? "true" : "false");
 }
@@ -265,7 +271,9 @@ export function naiveArgumentFires(
   args: Json | undefined,
   patterns = new NaivePatterns(),
 ): boolean {
-  const held = conditions.map((condition) => isHeld(judgeArgument(condition, types, args, patterns), decision));
+  const held = conditions.map((condition) =>
+    isHeld(judgeArgument(condition, types, decision, args, patterns), decision),
+  );
   return joined(held, joint);
 }
 
@@ -273,7 +281,7 @@ function text(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Compares the value itself if the operator takes its type and both types are alike, else its text. */
+/** Compares a value without a schema: itself if the operator takes its type and both types are alike, else its text. */
 function compareUntyped(
   operator: string,
   value: Json,
@@ -281,7 +289,7 @@ function compareUntyped(
   isAllow: boolean,
   patterns: NaivePatterns,
 ): boolean {
-  const test = (left: Json, right: Json): boolean => compare(operator, left, right, patterns);
+  const test = (left: Json, right: Json): boolean => compare(operator, left, right, isAllow, patterns);
   const asText = (one: Json): Json => (Array.isArray(one) ? one.map(text) : text(one));
   if (operator.startsWith("length")) return test(Array.isArray(value) ? value : text(value), wanted);
   if (LOOKS_INSIDE.includes(operator)) {
@@ -293,8 +301,8 @@ function compareUntyped(
   if (!isOrder) return test(text(value), asText(wanted));
   const isNumeric = [wanted].flat().every((one) => typeof one === "number");
   if (isNumeric && typeof value === "number") return test(value, wanted);
-  const ends = [wanted].flat().map((one) => clean(text(one)));
-  const byText = test(clean(text(value)), Array.isArray(wanted) ? ends : (ends[0] ?? null));
+  const ends = [wanted].flat().map((one) => foldNaively(text(one)));
+  const byText = test(foldNaively(text(value)), Array.isArray(wanted) ? ends : (ends[0] ?? null));
   if (!isNumeric) return byText;
   const number = numberOf(value);
   if (number === undefined) return !isAllow;
@@ -302,21 +310,27 @@ function compareUntyped(
   return isAllow ? byNumber && byText : byNumber || byText;
 }
 
-/** Reads the number in a text, in any usual notation. */
+/** Reads the number in a text, in any usual notation of ASCII digits. */
 function numberOf(value: Json): number | undefined {
-  const said = clean(text(value));
-  const isNumber = said !== "" && !/[^0-9.e+-]/.test(said) && Number.isFinite(Number(said));
+  const said = text(value).trim();
+  const isNumber = said !== "" && !/[^0-9.eE+-]/.test(said) && Number.isFinite(Number(said));
   return isNumber ? Number(said) : undefined;
 }
 
 /** Equality also counts numbers that are written differently, unless that would let an action pass. */
 function equalUntyped(operator: string, value: Json, wanted: Json, isAllow: boolean): boolean {
   const byText = [wanted].flat().some((one) => same(text(value), text(one)));
-  const number = typeof value === "string" ? numberOf(value) : undefined;
+  const number = typeof value === "string" ? numberOf(foldNaively(value)) : undefined;
   const byNumber = [wanted].flat().some((one) => typeof one === "number" && one === number);
   const isPositive = operator === "==" || operator === "in";
   if (isPositive) return isAllow ? byText : byText || byNumber;
   return isAllow ? !byText && !byNumber : !byText;
+}
+
+/** Tests whether a value is a list or an object where the operator takes single values, or has such an element. */
+function isWrongUntyped(operator: string, value: Json): boolean {
+  if (Array.isArray(value) && LOOKS_INSIDE.includes(operator)) return value.some(holdsMany);
+  return holdsMany(value) && !admits(TAKES[operator] ?? [], value);
 }
 
 /**
@@ -336,8 +350,10 @@ export function metadataHolds(
     const own = isObject(place) ? member(place, steps[0]?.name ?? "") : undefined;
     return own !== undefined && own !== null;
   });
-  const results = (places.length === 0 ? [metadata] : places).map((place) =>
-    follow(steps, isObject(place) ? place : {}, {}, ["object"], UNTYPED).some((spot) => {
+  const results = (places.length === 0 ? [metadata] : places).map((place) => {
+    const spots = follow(steps, isObject(place) ? place : {}, {}, ["object"], UNTYPED);
+    if (spots.some((spot) => spot.at === "value" && isWrongUntyped(condition.operator, spot.value))) return !isAllow;
+    return spots.some((spot) => {
       if (spot.at === "value" && spot.value !== null) {
         return compareUntyped(condition.operator, spot.value, condition.value ?? null, isAllow, patterns);
       }
@@ -345,8 +361,8 @@ export function metadataHolds(
       if (condition.operator === "exists") return false;
       if (condition.on_missing === "violate") return !isAllow;
       return ["!=", "not_in"].includes(condition.operator) && condition.on_missing !== "ignore";
-    }),
-  );
+    });
+  });
   return isAllow ? results.every((holds) => holds) : results.some((holds) => holds);
 }
 

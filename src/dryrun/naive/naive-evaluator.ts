@@ -19,7 +19,7 @@ import {
   metadataHolds,
   type NaiveCondition,
 } from "./naive-conditions.ts";
-import { foldName, matchesAny, NaivePatterns } from "./naive-patterns.ts";
+import { foldNaively, matchesAny, NaivePatterns } from "./naive-patterns.ts";
 import { naiveFits } from "./naive-schema.ts";
 
 /*
@@ -192,7 +192,7 @@ export class NaiveEvaluator {
     for (const name of [tool, typeof named === "string" ? named : undefined]) {
       if (name !== undefined && name.trim() !== "") return this.#tools(name.trim())?.name ?? name.trim();
     }
-    return this.#tools(actionType.trim())?.name ?? this.#tools(foldName(actionType))?.name;
+    return this.#tools(actionType.trim())?.name ?? this.#tools(foldNaively(actionType))?.name;
   }
 
   #judgeConditions(rule: Rule, type: RuleType, tested: TestedAction): NaiveResult {
@@ -205,7 +205,7 @@ export class NaiveEvaluator {
         const holds = metadataHolds(condition, decision, args as Json, metadata as Json, this.#patterns);
         return { holds, because: `${text} ${holds ? "holds" : "does not hold"}` };
       }
-      const verdict = judgeArgument(condition, this.#typesFor(rule), args as Json, this.#patterns);
+      const verdict = judgeArgument(condition, this.#typesFor(rule), decision, args as Json, this.#patterns);
       const holds = isHeld(verdict, decision);
       if (verdict === "true" || verdict === "false") return { holds, because: `${text} is ${verdict}` };
       const meaning = holds ? "which counts as a violation" : "with which the rule does not allow";
@@ -232,8 +232,11 @@ export class NaiveEvaluator {
     return types;
   }
 
-  #judgeContent({ conditions }: Rule, { action }: TestedAction): NaiveResult {
-    const found = conditions?.patterns.find((pattern) => this.#patterns.isFound(pattern, action.actionContent));
+  #judgeContent(rule: Rule, { action }: TestedAction): NaiveResult {
+    const isAllow = decisionOf(rule) === "allow";
+    const found = rule.conditions?.patterns.find((pattern) =>
+      this.#patterns.isFoundIn(pattern, action.actionContent, isAllow),
+    );
     if (found === undefined) return { fires: false, because: "no pattern is found in the content" };
     return { fires: true, because: `\`${found.slice(0, 80)}\` is found in the content` };
   }

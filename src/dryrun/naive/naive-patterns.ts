@@ -13,6 +13,12 @@ const withLiteralBraces = (pattern: string): string =>
 export class NaivePatterns {
   readonly #compiled = new Map<string, RE2JS>();
 
+  /** Tests whether an expression is found in a text or in its plain form; for a rule that allows, in both. */
+  isFoundIn(pattern: string, text: string, isAllow: boolean): boolean {
+    const forms = [text, plainForm(text)].map((form) => this.isFound(pattern, form));
+    return isAllow ? forms.every(Boolean) : forms.some(Boolean);
+  }
+
   /** Tests whether an expression is found anywhere in a text, ignoring case. Throws for a text that is not an expression. */
   isFound(pattern: string, text: string, { ignoreCase = true } = {}): boolean {
     const key = `${ignoreCase} ${pattern}`;
@@ -25,17 +31,42 @@ export class NaivePatterns {
   }
 }
 
-/** Writes a name in the form in which names compare. */
-export function foldName(name: string): string {
-  const letters = [...name.normalize("NFKC").toLowerCase()];
+const BLANKS = [..."\t\n\v\f\r"];
+/** The empty braille pattern, and the marks around annotations. */
+const EMPTY_SIGNS = [..."\u2800\ufff9\ufffa\ufffb"];
+
+const isSeen = (character: string): boolean =>
+  BLANKS.includes(character) ||
+  !(/\p{Cc}|\p{Default_Ignorable_Code_Point}/u.test(character) || EMPTY_SIGNS.includes(character));
+
+const isMark = (character: string): boolean => /\p{M}|[\uff9e\uff9f]/u.test(character);
+
+/** Writes a text without what nobody sees, without marks beyond ten in a row, and without compatibility forms. */
+export function plainForm(text: string): string {
+  const seen = [...text].filter(isSeen);
+  const isKept = (_: string, at: number): boolean => at < 10 || !seen.slice(at - 10, at + 1).every(isMark);
+  return seen.filter(isKept).join("").normalize("NFKC");
+}
+
+/** Removes blanks and unseen characters around a text. */
+export function trimmed(text: string): string {
+  const isInner = (character: string): boolean => isSeen(character) && character.trim() !== "";
+  const characters = [...text];
+  if (!characters.some(isInner)) return "";
+  return characters.slice(characters.findIndex(isInner), characters.findLastIndex(isInner) + 1).join("");
+}
+
+/** Writes a name or a value in the form in which both compare. */
+export function foldNaively(text: string): string {
+  const letters = [...plainForm(text).toLowerCase()];
   const folded = letters.map((letter) => (letter === "ı" ? letter : letter.toUpperCase().toLowerCase()));
   return folded.join("").replaceAll("ς", "σ").normalize("NFKC").trim();
 }
 
 /** Tests an action type against patterns that are exact or end in `*`. */
 export function matchesAny(patterns: readonly string[], actionType: string): boolean {
-  const type = foldName(actionType);
-  return patterns.map(foldName).some((pattern) => {
+  const type = foldNaively(actionType);
+  return patterns.map(foldNaively).some((pattern) => {
     if (pattern.at(-1) !== "*") return pattern === type;
     return type.slice(0, pattern.length - 1) === pattern.slice(0, -1);
   });

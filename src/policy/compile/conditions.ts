@@ -1,8 +1,9 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type Condition, OnMissing, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { fold } from "../../text/fold.ts";
 import { type Checks, TOO_LONG } from "../checks.ts";
 import {
-  comparableText,
+  ARRAY,
   INTEGER,
   isJsonObject,
   maskFromTypes,
@@ -33,6 +34,7 @@ import { describe, type RuleBodyCompiler, type RuleDraft } from "./rule-draft.ts
 
 const MAX_CONDITIONS = 100;
 const JOINTS = ["AND", "OR"];
+const LISTS_AND_OBJECTS: TypeMask = ARRAY | OBJECT;
 /** Maximum characters of a value, and maximum values of a list, that a receipt shows. */
 const MAX_TEXT = 80;
 const MAX_ITEMS = 10;
@@ -53,7 +55,7 @@ interface CompiledCondition {
   readonly holds: string;
   /** A change of the argument after which the comparison is false; undefined if no change is certain. */
   readonly change: ArgumentChange | undefined;
-  /** The types that the argument may have, in words; empty without a schema. */
+  /** The types that the argument may have, in words. */
   readonly types: string;
   /** The currency as shown; undefined for a condition without one. */
   readonly currency: string | undefined;
@@ -109,7 +111,7 @@ function compileConditions({
     const draft = { condition, path: `${path}.conditions.rules[${index}]`, violations };
     checkOnMissing(draft);
     return type === RuleType.ARGUMENT
-      ? argumentCondition(draft, known)
+      ? argumentCondition(draft, known, decision === "allow")
       : metadataCondition(draft, decision === "allow");
   });
   return compiled.filter((condition) => condition !== undefined);
@@ -213,6 +215,8 @@ function metadataCondition(draft: ConditionDraft, isAllow: boolean): CompiledCon
   if (violations.count > before || operator === undefined || steps === undefined) return undefined;
   const plan = {
     steps,
+    refuses: LISTS_AND_OBJECTS & ~operator.fits,
+    readsElements: operator.readsElements === true,
     test: operator.untyped(literal, isAllow),
     whenMissing: untypedWhenMissing(condition, operator),
     isAllow,
@@ -222,7 +226,7 @@ function metadataCondition(draft: ConditionDraft, isAllow: boolean): CompiledCon
     field: condition.field,
     holds: comparisonText(condition.field, operator.name, literal, undefined),
     change: undefined,
-    types: "",
+    types: (operator.fits & ARRAY) === 0 ? "a single value" : "a single value or a list of them",
     currency: undefined,
     judge: (context) => judgeMetadata(plan, context.arguments, context.metadata, context.checks),
   };
@@ -246,7 +250,11 @@ function metadataSteps({ condition, path, violations }: ConditionDraft): readonl
   return undefined;
 }
 
-function argumentCondition(draft: ConditionDraft, known: ArgumentIndex): CompiledCondition | undefined {
+function argumentCondition(
+  draft: ConditionDraft,
+  known: ArgumentIndex,
+  isAllow: boolean,
+): CompiledCondition | undefined {
   const { condition, path, violations } = draft;
   const operator = operatorFrom(draft);
   const argument = argumentFrom(draft, known);
@@ -258,22 +266,22 @@ function argumentCondition(draft: ConditionDraft, known: ArgumentIndex): Compile
   const siblings = currencySiblings(draft, argument, known);
   if (violations.count > before) return undefined;
   const declared = maskFromTypes(argument.types);
-  const elements = operator.readsElements ? known.get(`${argument.path}[]`) : undefined;
+  const elements = maskFromTypes(known.get(`${argument.path}[]`)?.types ?? ["string", "number", "boolean", "null"]);
   const plan = {
     steps: typedSteps(argument.path, known),
     accepts: declared & operator.fits,
     declared,
-    elements: elements && maskFromTypes(elements.types),
-    test: operator.typed(literal),
+    elements: operator.readsElements ? elements & ~LISTS_AND_OBJECTS : undefined,
+    test: operator.typed(literal, isAllow),
     whenMissing: operator.whenMissing ?? (ignoresMissing(condition) ? false : "ARGUMENT_MISSING"),
-    currency: condition.currency === undefined ? undefined : { code: comparableText(condition.currency), siblings },
+    currency: condition.currency === undefined ? undefined : { code: fold(condition.currency), siblings },
   } as const;
   return {
     path,
     field: argument.path,
     holds: comparisonText(argument.path, operator.name, literal, condition.currency),
     change: changeFrom(argument, operator, literal, condition.currency),
-    types: typesText(plan.accepts),
+    types: acceptedText(plan),
     currency: condition.currency?.trim().toUpperCase(),
     judge: (context) => judgeArgument(plan, context.arguments, context.checks),
   };
@@ -315,7 +323,7 @@ function currencySiblings(
 ): readonly string[] {
   if (condition.currency === undefined) return [];
   const at = `${path}.currency`;
-  if (comparableText(condition.currency) === "") violations.add(at, "CURRENCY_INVALID", "the currency is blank");
+  if (fold(condition.currency) === "") violations.add(at, "CURRENCY_INVALID", "the currency is blank");
   if ((maskFromTypes(argument.types) & NUMBER) === 0) {
     const message = `\`${argument.path}\` is ${typesText(maskFromTypes(argument.types))} and has no currency`;
     violations.add(at, "CURRENCY_NOT_FITTING", message);
@@ -336,7 +344,7 @@ function currencySiblings(
 
 function checkCurrency(code: string, sibling: FlattenedArgument | undefined, at: string, violations: Violations): void {
   const allowed = sibling?.enum.filter((value) => typeof value === "string") ?? [];
-  if (allowed.length === 0 || allowed.some((value) => comparableText(value) === comparableText(code))) return;
+  if (allowed.length === 0 || allowed.some((value) => fold(value) === fold(code))) return;
   const message = `\`${sibling?.path}\` does not allow \`${code}\``;
   violations.add(at, "VALUE_NOT_IN_ENUM", message, violations.budget.nearest(code, allowed));
 }
@@ -391,6 +399,14 @@ function asksPresence(operator: Operator): boolean {
 function typesText(types: TypeMask): string {
   const names = typesFromMask(types);
   return names.length === 7 ? "of any type" : names.join(" or ") || "of no type";
+}
+
+/** Writes the types that a typed condition takes: `string or a list of string`. */
+function acceptedText({ accepts, elements }: Pick<ArgumentPlan, "accepts" | "elements">): string {
+  if (elements === undefined || (accepts & ARRAY) === 0) return typesText(accepts);
+  const single = accepts & ~ARRAY;
+  const list = `a list of ${typesText(elements & ~NULL)}`;
+  return single === 0 ? list : `${typesText(single)} or ${list}`;
 }
 
 /** Writes a comparison as it goes on the receipt: `amount > 500 USD`. */
@@ -529,6 +545,10 @@ function currencyViolation(
 /** A condition without a schema. */
 export interface MetadataPlan {
   readonly steps: readonly ArgumentStep[];
+  /** The types that the operator cannot compare, even as text. */
+  readonly refuses: TypeMask;
+  /** True if the operator compares the elements of a list, which are then single values. */
+  readonly readsElements: boolean;
   readonly test: Test;
   /** Result on a missing value, null included. */
   readonly whenMissing: boolean | "ARGUMENT_MISSING";
@@ -536,11 +556,12 @@ export interface MetadataPlan {
   readonly isAllow: boolean;
 }
 
-type MetadataResult = MetadataPlan["whenMissing"] | typeof TOO_LONG;
+type MetadataResult = MetadataPlan["whenMissing"] | "ARGUMENT_WRONG_TYPE" | typeof TOO_LONG;
 
 /**
  * Judges the arguments, or the metadata if the arguments do not have the path's first member. Where both have it, each is
- * judged and the stricter result counts, so that neither hides the other. An array holds if any of its elements does.
+ * judged and the stricter result counts, so that neither hides the other. An array holds if any of its elements does; an element
+ * of a wrong type counts before.
  */
 export function judgeMetadata(
   plan: MetadataPlan,
@@ -561,12 +582,25 @@ export function judgeMetadata(
 function walkMetadata(plan: MetadataPlan, depth: number, value: JsonValue | undefined, checks: Checks): MetadataResult {
   if (value === undefined || value === null) return plan.whenMissing;
   const step = plan.steps[depth];
-  if (step === undefined) return checks.comparisons.looksAt(value) ? plan.test(value, checks) : TOO_LONG;
+  if (step === undefined) return judgeUntyped(plan, value, checks);
   if (step !== null) {
     return isJsonObject(value) ? walkMetadata(plan, depth + 1, ownValue(value, step), checks) : plan.whenMissing;
   }
   if (!Array.isArray(value) || value.length === 0) return plan.whenMissing;
   if (!checks.comparisons.walks(value)) return TOO_LONG;
   const results = value.map((element) => walkMetadata(plan, depth + 1, element, checks));
+  if (results.includes("ARGUMENT_WRONG_TYPE")) return "ARGUMENT_WRONG_TYPE";
   return results.includes(true) || (results.find((result) => typeof result === "string") ?? false);
+}
+
+function judgeUntyped(
+  { refuses, readsElements, test }: MetadataPlan,
+  value: JsonValue,
+  checks: Checks,
+): MetadataResult {
+  if (!checks.comparisons.looksAt(value)) return TOO_LONG;
+  const isWrong = (each: JsonValue, wrong: TypeMask): boolean => (typeBit(each) & wrong) !== 0;
+  if (isWrong(value, refuses)) return "ARGUMENT_WRONG_TYPE";
+  const elements = readsElements && Array.isArray(value) ? value : [];
+  return elements.some((each) => isWrong(each, LISTS_AND_OBJECTS)) ? "ARGUMENT_WRONG_TYPE" : test(value, checks);
 }

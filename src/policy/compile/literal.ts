@@ -1,10 +1,10 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import type { Value } from "@bufbuild/protobuf/wkt";
+import { fold } from "../../text/fold.ts";
 import {
   ARRAY,
   BOOLEAN,
   comparableFrom,
-  comparableText,
   INTEGER,
   maskFromTypes,
   NUMBER,
@@ -106,7 +106,7 @@ function refusalOf(value: Scalar | readonly Scalar[], shape: LiteralShape): Lite
   if (shape === "scalars" && literalList(value).length === 0) {
     return refused("VALUE_MISSING", "the list must have at least one value");
   }
-  if ((shape === "text" || shape === "expression") && comparableText(String(value)) === "") {
+  if ((shape === "text" || shape === "expression") && fold(String(value)) === "") {
     return refused("VALUE_MISSING", "a blank text would match everything");
   }
   if (shape === "range" && (comparableFrom(first) ?? "") > (comparableFrom(second) ?? "")) {
@@ -191,6 +191,6 @@ function checkValue(value: Scalar, compared: Compared, path: string, violations:
 
 function checkPart(value: Scalar, argument: FlattenedArgument, path: string, violations: Violations): void {
   const searchesText = (maskFromTypes(argument.types) & STRING) !== 0;
-  if (!searchesText || typeof value !== "string" || value.trim() !== "") return;
+  if (!searchesText || typeof value !== "string" || fold(value) !== "") return;
   violations.add(path, "VALUE_MISSING", "a blank text would be found in every string");
 }

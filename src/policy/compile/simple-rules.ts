@@ -37,9 +37,10 @@ export const compileContent: RuleBodyCompiler = (draft) => {
   });
   if (violations.count > before) return undefined;
   const set = new PatternSet(conditions.patterns, size);
+  const isAllow = draft.decision === "allow";
   return {
     check: ({ actionContent, checks }) => {
-      const found = checks.search(set, actionContent);
+      const found = checks.search(set, actionContent, isAllow);
       if (found === TOO_LONG) return tooLongFinding(draft, "the content takes too long to search");
       const [first] = found;
       if (first === undefined) return undefined;

@@ -83,7 +83,7 @@ export class LongChecker {
     const results = await this.#inThread(jobs, this.#limits.checkMs);
     if (results === undefined) return NO_ANSWERS;
     return {
-      patterns: new Map([...patterns.keys()].map((text, index) => [text, foundIn(jobs[index], results[index])])),
+      patterns: new Map([...patterns.keys()].map((text, index) => [text, formsIn(jobs[index], results[index])])),
       schemas: errorsFrom(schemas, results.slice(patterns.size)),
     };
   }
@@ -146,10 +146,10 @@ function patternsByText(checks: readonly LongCheck[]): Map<string, Set<string>> 
   return byText;
 }
 
-function foundIn(job: Job | undefined, result: JobResult): ReadonlyMap<string, boolean> {
+function formsIn(job: Job | undefined, result: JobResult): ReadonlyMap<string, number> {
   const patterns = job?.kind === "patterns" ? job.patterns : [];
-  const found = new Set(Array.isArray(result) ? (result as number[]) : []);
-  return new Map(patterns.map((pattern, index) => [pattern, found.has(index)]));
+  const counts = Array.isArray(result) ? (result as readonly number[]) : [];
+  return new Map(patterns.map((pattern, index) => [pattern, counts[index] ?? 0]));
 }
 
 function errorsFrom(checks: readonly Extract<LongCheck, { kind: "schema" }>[], results: readonly JobResult[]) {

@@ -1,13 +1,14 @@
 import { parentPort } from "node:worker_threads";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
+import { plainText } from "../../text/fold.ts";
 import { TOO_LONG } from "../checks.ts";
 import { PatternSet } from "../patterns.ts";
 import { compileValidator } from "../schema/validate.ts";
 import type { SchemaError, ValidatorResult } from "../types.ts";
 import { KEPT_SCHEMAS } from "./kept.ts";
 
-/** Job that looks for patterns in a text. */
+/** Job that looks for patterns in a text, as given and in its plain form. */
 export interface PatternJob {
   readonly kind: "patterns";
   readonly patterns: readonly string[];
@@ -32,8 +33,8 @@ export interface SchemaJob {
 export type Job = PatternJob | CompileJob | SchemaJob;
 
 /**
- * Indices of the patterns found, or the first error of arguments. Null if there is no error; undefined if the check took too
- * many steps.
+ * In how many forms each pattern is found, or the first error of arguments. Null if there is no error; undefined if the check took
+ * too many steps.
  */
 export type JobResult = readonly number[] | SchemaError | null | undefined;
 
@@ -53,13 +54,21 @@ const validators = new LRUCache<string, ValidatorResult>({ max: KEPT_SCHEMAS });
 function resultOf(job: Job): JobResult {
   switch (job.kind) {
     case "patterns":
-      return sets.memo(JSON.stringify(job.patterns), { context: job.patterns }).search(job.text);
+      return searched(job);
     case "compile":
       validators.set(job.digest, compileValidator(JSON.parse(job.schema) as JsonObject));
       return null;
     case "schema":
       return validated(job);
   }
+}
+
+function searched({ patterns, text }: PatternJob): readonly number[] {
+  const set = sets.memo(JSON.stringify(patterns), { context: patterns });
+  const plain = plainText(text);
+  const given = set.search(text);
+  const forms = [given, plain === text ? given : set.search(plain)];
+  return patterns.map((_, index) => forms.filter((found) => found.includes(index)).length);
 }
 
 function validated({ digest, args }: SchemaJob): JobResult {

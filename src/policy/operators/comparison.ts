@@ -36,12 +36,12 @@ function isNoneOfAsText(literal: Literal, isAllow: boolean): Test {
   return (value, checks) => !isOne(value, checks);
 }
 
-const NUMBER_TEXT = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/;
+const NUMBER_TEXT = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
-/** Reads a text, trimmed and in lower case, as a number; NaN if it is not one. */
+/** Reads a text as a number; NaN if it is not one. */
 function numberFrom(text: string): number {
-  if (text.length > MAX_NUMBER_TEXT || !NUMBER_TEXT.test(text)) return Number.NaN;
-  const number = Number(text);
+  const said = text.length > MAX_NUMBER_TEXT ? "" : text.trim();
+  const number = NUMBER_TEXT.test(said) ? Number(said) : Number.NaN;
   return Number.isFinite(number) ? number : Number.NaN;
 }
 
@@ -87,9 +87,10 @@ function untypedOrder(accepts: Accepts): Operator["untyped"] {
     return (value, { comparisons }) => {
       if (numeric === undefined) return accepts(comparisons.comparableTextFrom(value), lowText, highText);
       if (typeof value === "number") return accepts(value, numeric.low, numeric.high);
-      const text = comparisons.comparableTextFrom(value);
-      const number = numberFrom(text);
+      // As given: full-width digits are no number, since not every program reads them as one.
+      const number = numberFrom(comparisons.textFrom(value));
       if (Number.isNaN(number)) return !isAllow;
+      const text = comparisons.comparableTextFrom(value);
       const asNumber = accepts(number, numeric.low, numeric.high);
       return isAllow ? asNumber && accepts(text, lowText, highText) : asNumber || accepts(text, lowText, highText);
     };

@@ -35,8 +35,8 @@ function inText(
   text: string,
   comparisons: Comparisons,
 ): ReturnType<Test> {
-  if (!comparisons.reads(text, wanted.length)) return TOO_LONG;
   const folded = comparisons.comparableTextFrom(text);
+  if (!comparisons.reads(folded, wanted.length)) return TOO_LONG;
   return wanted[quantifier]((each) => typeof each === "string" && folded.includes(each));
 }
 

@@ -34,15 +34,15 @@ export interface Opposite {
 /** One operator of conditions. */
 export interface Operator {
   readonly name: string;
-  /** The types of values it compares; any other type is a violation. */
+  /** The types of values it compares. Any other type is a violation; without a schema, a list or object is. */
   readonly fits: TypeMask;
   readonly shape: LiteralShape;
-  /** Builds the test on values of fitting types. */
-  readonly typed: (literal: Literal) => Test;
   /**
-   * Builds the test on any value, by text if the types differ. Where text can be read in two ways, a rule that allows needs both
-   * to hold, and any other rule one.
+   * Builds the test on values of fitting types. Where text can be read in two ways, a rule that allows needs both to hold, and any
+   * other rule one.
    */
+  readonly typed: (literal: Literal, isAllow: boolean) => Test;
+  /** Builds the test on any single value, by text if the types differ, and on a list that fits. */
   readonly untyped: (literal: Literal, isAllow: boolean) => Test;
   /** Changes after which a typed comparison is false, for operators that can tell. */
   readonly opposite?: (literal: Literal, values: Alternatives) => Opposite | undefined;
@@ -50,7 +50,7 @@ export interface Operator {
   readonly whenMissing?: boolean;
   /** True if a rule without a schema matches a missing value. Default false. */
   readonly untypedMatchesMissing?: boolean;
-  /** True if it compares the elements of an array, which MUST have the types that the schema gives them. */
+  /** True if it compares the elements of an array, which MUST be single values, of the types that a schema gives them. */
   readonly readsElements?: boolean;
 }
 
