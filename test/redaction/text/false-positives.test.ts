@@ -85,7 +85,7 @@ const KINDS: readonly { readonly name: string; readonly line: Line; readonly fin
 function sourcesBelow(folder: string): string[] {
   const names = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
   return names
-    .filter((name) => /\.(ts|js|proto|sql|md)$/.test(name) && !name.includes("redact"))
+    .filter((name) => /\.(ts|js|proto|sql|md)$/.test(name) && !/redact|^text\/detectors/.test(name))
     .map((name) => readFileSync(join(ROOT, folder, name), "utf8"));
 }
 
