@@ -17,8 +17,8 @@ import { testWarnings } from "../dryrun/publish-warnings.ts";
 import { overShare } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { comparableName } from "../policy/names.ts";
 import type { OrderedSpec } from "../policy/types.ts";
-import { comparableName } from "../registry/checked-text.ts";
 import {
   archiveMandate,
   compileDraft,

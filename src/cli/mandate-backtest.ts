@@ -4,6 +4,7 @@ import { type Command, CommandError, type CommandInput } from "./command.ts";
 import { recordsOf } from "./dry-run.ts";
 import { readMandates } from "./mandate-commands.ts";
 import { readMandateFiles } from "./mandate-files.ts";
+import { nameKey } from "./name-key.ts";
 import { serviceFrom, streamFrom } from "./service.ts";
 
 const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };
@@ -55,18 +56,15 @@ async function changesFrom(input: CommandInput): Promise<JsonRecord> {
   if (fault !== undefined) throw new CommandError(`${fault.file}:${fault.line}:${fault.column}: ${fault.message}`);
   if (mandates.length === 0) throw new CommandError(`${path} contains no mandate`);
   const inForce = await readMandates(serviceFrom(input), {});
-  const ids = new Map(inForce.map((mandate) => [nameKey(mandate.name), mandate.mandate_id]));
+  const ids = new Map(inForce.map((mandate) => [nameKey(String(mandate.name)), mandate.mandate_id]));
   const drafts = mandates.map(({ definition }) => {
-    const replaced = ids.get(nameKey(definition.name));
+    const replaced = ids.get(nameKey(String(definition.name)));
     return replaced === undefined ? definition : { ...definition, replaces_mandate_id: replaced };
   });
   return { drafts };
 }
 
 const isMandate = (definition: JsonRecord): boolean => "name" in definition || "rules" in definition;
-
-/** Returns a key that is equal for names that the service treats as the same. */
-const nameKey = (name: unknown): string => String(name).trim().toLowerCase();
 
 function timeFrom(input: CommandInput, name: "since" | "until", now: number): Record<string, string> {
   const text = input.option(name);

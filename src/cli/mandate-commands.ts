@@ -14,7 +14,6 @@ const FILE_FORMAT = [
 ];
 const OPTIONS: readonly OptionName[] = ["url", "key", "pack", "adopt", "allow-empty"];
 const DEFAULT_PACK = "default";
-const PACK_NAME = /^[a-z0-9-]{1,63}$/;
 const PAGE_SIZE = 500;
 
 /** `agentctl mandate validate` lists the faults that prevent files from being applied. */
@@ -85,7 +84,7 @@ export const mandateExport: Command = {
   async run(input) {
     const [folder = ""] = input.positionals;
     const call = serviceFrom(input);
-    const pack = packFrom(input);
+    const { name: pack } = await packNow(call, packFrom(input));
     const mandates = await mandatesInForce(call, pack, input.has("adopt"));
     if (mandates.length === 0) {
       throw new CommandError(`pack \`${pack}\` has no mandates in force; --adopt exports mandates without a pack`);
@@ -114,17 +113,17 @@ interface TriedFiles {
 async function tryFiles(input: CommandInput): Promise<TriedFiles | { readonly violations: readonly FileViolation[] }> {
   const [path = ""] = input.positionals;
   const call = serviceFrom(input);
-  const pack = packFrom(input);
+  const given = packFrom(input);
   const read = await readMandateFiles(path);
   if (read.violations.length > 0) return { violations: read.violations };
   if (read.mandates.length === 0 && !input.has("allow-empty")) {
-    throw new CommandError(`${path} contains no mandate; --allow-empty archives every mandate of pack \`${pack}\``);
+    throw new CommandError(`${path} contains no mandate; --allow-empty archives every mandate of pack \`${given}\``);
   }
-  const { digest, appliedDigest } = await packNow(call, pack);
+  const { name: pack, digest, appliedDigest } = await packNow(call, given);
   const mandates = read.mandates.map(({ definition }) => definition);
   const body = { mandates, expected_digest: digest, adopt: input.has("adopt") };
   const apply = (isDryRun: boolean): Promise<JsonRecord> =>
-    call(`/v1/enforce/packs/${pack}`, { method: "PUT", body: { ...body, dry_run: isDryRun } });
+    call(pathOf(pack), { method: "PUT", body: { ...body, dry_run: isDryRun } });
   try {
     return { pack, read, digest, appliedDigest, call, apply, reply: await apply(true) };
   } catch (error) {
@@ -135,21 +134,28 @@ async function tryFiles(input: CommandInput): Promise<TriedFiles | { readonly vi
 }
 
 function packFrom(input: CommandInput): string {
-  const pack = input.option("pack") ?? DEFAULT_PACK;
-  if (PACK_NAME.test(pack)) return pack;
-  throw new CommandError("--pack must have 1 to 63 lower-case letters, digits and hyphens");
+  const pack = (input.option("pack") ?? DEFAULT_PACK).trim();
+  if (pack !== "") return pack;
+  throw new CommandError("--pack must not be blank");
 }
 
+const pathOf = (pack: string): string => `/v1/enforce/packs/${encodeURIComponent(pack)}`;
+
+/** Reads a pack, with its name as it was first written. */
 async function packNow(
   call: CallService,
   name: string,
-): Promise<{ readonly digest: string; readonly appliedDigest: string }> {
+): Promise<{ readonly name: string; readonly digest: string; readonly appliedDigest: string }> {
   try {
-    const { pack } = await call(`/v1/enforce/packs/${name}`);
-    return { digest: textAt(pack, "digest"), appliedDigest: textAt(pack, "applied_digest") };
+    const { pack } = await call(pathOf(name));
+    return {
+      name: textAt(pack, "name"),
+      digest: textAt(pack, "digest"),
+      appliedDigest: textAt(pack, "applied_digest"),
+    };
   } catch (error) {
     if (!(error instanceof RequestRefusedError) || error.reason !== "PACK_NOT_FOUND") throw error;
-    return { digest: "", appliedDigest: "" };
+    return { name, digest: "", appliedDigest: "" };
   }
 }
 

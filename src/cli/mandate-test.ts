@@ -4,6 +4,7 @@ import { type Command, CommandError, type CommandReport } from "./command.ts";
 import { recordsOf } from "./dry-run.ts";
 import { type JunitSuite, junitXml } from "./junit.ts";
 import { readMandates } from "./mandate-commands.ts";
+import { nameKey } from "./name-key.ts";
 import { type CallService, serviceFrom } from "./service.ts";
 
 /** Maximum failing tests of one mandate that are printed. */
@@ -48,9 +49,9 @@ interface MandateSuite {
 async function selectMandates(call: CallService, wanted: string | undefined): Promise<readonly JsonRecord[]> {
   const mandates = await readMandates(call, {});
   if (wanted === undefined) return mandates;
-  const name = wanted.trim().toLowerCase();
+  const name = nameKey(wanted);
   const found = mandates.filter(
-    (mandate) => mandate.mandate_id === wanted || textAt(mandate, "name").toLowerCase() === name,
+    (mandate) => mandate.mandate_id === wanted || nameKey(textAt(mandate, "name")) === name,
   );
   if (found.length === 0) throw new CommandError(`no mandate in force has the id or name \`${wanted}\``);
   return found;

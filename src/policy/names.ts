@@ -4,8 +4,9 @@ import { isJsonObject, ownValue } from "./json-value.ts";
 import type { CompiledPatterns } from "./types.ts";
 
 /**
- * Names that people and models write: action types, patterns of them, tools and MCP servers. Two spellings that look or act the
- * same are one name; a spelling that can pass for another name is refused.
+ * Names that people and models write: action types, patterns of them, tools and MCP servers; and the names that people give to
+ * departments, agents, mandates and packs. Two spellings that look or act the same are one name; a spelling that can pass for
+ * another name is refused.
  */
 
 /** Maximum characters of a normalised name, and of a name as it is written, where letters may stand apart from their marks. */
@@ -44,6 +45,44 @@ const OTHER_SCRIPTS = [
   "Thai",
   "Tibt",
 ];
+/** Scripts of limited use (UAX 31), which only the names that people give may have. */
+const LIMITED_SCRIPTS = [
+  "Adlm",
+  "Bali",
+  "Bamu",
+  "Batk",
+  "Cakm",
+  "Cans",
+  "Cham",
+  "Cher",
+  "Hmnp",
+  "Java",
+  "Kali",
+  "Lana",
+  "Lepc",
+  "Limb",
+  "Lisu",
+  "Mand",
+  "Mong",
+  "Mtei",
+  "Newa",
+  "Nkoo",
+  "Olck",
+  "Osge",
+  "Plrd",
+  "Rohg",
+  "Saur",
+  "Sund",
+  "Sylo",
+  "Syrc",
+  "Tale",
+  "Talu",
+  "Tavt",
+  "Tfng",
+  "Vaii",
+  "Wcho",
+  "Yiii",
+];
 const GROUPS = [
   LATIN,
   `${LATIN}\\p{scx=Hani}\\p{scx=Hira}\\p{scx=Kana}`,
@@ -55,6 +94,16 @@ const NEUTRAL = "\\u0020-\\u0040\\u005b-\\u0060\\u007b-\\u007e";
 const ONE_SCRIPT = new RegExp(GROUPS.map((group) => `^[${group}${NEUTRAL}]*$`).join("|"), "u");
 const PRINTABLE = /^[ -~]*$/;
 const LETTER = /^[\p{L}\p{Nd}\p{M}]$/u;
+const SIGN_WITHOUT_SCRIPT = "\\p{scx=Zyyy}";
+const ONE_SCRIPT_WITH_SIGNS = new RegExp(
+  [...GROUPS, ...LIMITED_SCRIPTS.map((script) => `\\p{scx=${script}}`)]
+    .map((group) => `^[${group}${NEUTRAL}${SIGN_WITHOUT_SCRIPT}]*$`)
+    .join("|"),
+  "u",
+);
+/** Spaces, letters, marks, digits and signs, without the signs that show nothing or stand for a missing character. */
+const SEEN = /^[ \p{L}\p{M}\p{N}\p{P}\p{S}]$/u;
+const BLANK_SIGN = /^[\ufffc\ufffd\u{1d159}]$/u;
 
 /** Normalises a name: names compare as values do. */
 export const normaliseName = fold;
@@ -80,16 +129,36 @@ export function nameFault(text: string): string | undefined {
     if (character >= " " && character <= "~") continue;
     if (!LETTER.test(character)) return `must not hold ${named(character)}; use letters, digits and signs of ASCII`;
   }
-  return ONE_SCRIPT.test(name) ? undefined : `mixes scripts (${named(foreignIn(name))}); write it in one`;
+  return scriptFault(name, ONE_SCRIPT);
 }
 
 const TOO_LONG = `must have at most ${MAX_NAME} characters`;
 
-/** Finds the first character of a name that no group of scripts shares with the characters before it. */
-function foreignIn(name: string): string {
+function scriptFault(name: string, oneScript: RegExp): string | undefined {
+  if (oneScript.test(name)) return undefined;
+  // The first character that no group of scripts shares with the characters before it.
   const characters = [...name];
-  const index = characters.findIndex((_, at) => !ONE_SCRIPT.test(characters.slice(0, at + 1).join("")));
-  return characters[index] ?? "";
+  const index = characters.findIndex((_, at) => !oneScript.test(characters.slice(0, at + 1).join("")));
+  return `mixes scripts (${named(characters[index] ?? "")}); write it in one`;
+}
+
+/** Returns the form in which names that people give are compared: normalised, with single spaces. */
+export const comparableName = (name: string): string => normaliseName(name).replace(/ +/g, " ");
+
+/**
+ * Explains why a text is not a name that people give to a department, an agent, a mandate or a pack, as the rest of a sentence
+ * about it; undefined for a name. It has letters of one script (UTS 39; Latin may stand with Han, Kana or Hangul), and any
+ * digits, spaces and signs that can be seen.
+ */
+export function givenNameFault(text: string): string | undefined {
+  const invisible = invisibleIn(text);
+  if (invisible !== undefined) return `must not hold ${named(invisible)}, which is invisible`;
+  const name = comparableName(text);
+  if (name === "") return "must not be blank";
+  const unseen = [...name].find((character) => !SEEN.test(character) || BLANK_SIGN.test(character));
+  if (unseen !== undefined)
+    return `must not hold ${named(unseen)}; use letters, digits, spaces and signs that can be seen`;
+  return scriptFault(name, ONE_SCRIPT_WITH_SIGNS);
 }
 
 /** Tests a tool's name, trimmed. */

@@ -3,6 +3,7 @@ import type { ChangeScope } from "../log/changes.ts";
 import { EventBuffer } from "../log/event-buffer.ts";
 import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { comparableName } from "../policy/names.ts";
 import type { AgentState, AgentStatus, DepartmentState } from "../state/agents.ts";
 import { isInForce } from "../state/authority-status.ts";
 import type { ControlChange, SealedAgent } from "../state/control-changes.ts";
@@ -10,7 +11,7 @@ import { AGENT_STATUS_NUMBERS } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
-import { checkedName, checkedPatterns, checkedText, comparableName } from "./checked-text.ts";
+import { checkedName, checkedPatterns, checkedText } from "./checked-text.ts";
 import { jsonBytes, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** Fields of an agent's registration. */
@@ -28,7 +29,7 @@ interface AgentFilter {
   readonly status?: AgentStatus | undefined;
   /** Only its members. */
   readonly department?: DepartmentState | undefined;
-  /** Only those whose name begins with it, ignoring case. */
+  /** Only those whose name begins with it, however it is spelled. */
   readonly namePrefix?: string | undefined;
 }
 
@@ -73,7 +74,7 @@ async function register(scope: ChangeScope, registration: CheckedRegistration): 
 
 /**
  * Registers an agent with the workspace's initial trust; it is active when this resolves. `by` is the caller's key.
- * Throws INVALID_FIELD for a blank name and a malformed action type.
+ * Throws INVALID_FIELD for a text that is no name and a malformed action type.
  */
 export async function registerAgent(
   log: WorkspaceLog,
@@ -124,7 +125,7 @@ interface AgentPlace {
 
 const KEYS: Readonly<Record<AgentOrder, (agent: AgentState) => number | string>> = {
   newest: ({ createdSeq }) => -createdSeq,
-  name: ({ registration }) => comparableName(registration.name),
+  name: ({ nameKey }) => nameKey,
   lowest_trust: ({ trustTenths }) => trustTenths,
   highest_trust: ({ trustTenths }) => -trustTenths,
 };
@@ -169,7 +170,7 @@ export function listAgents(
   const isWanted = (agent: AgentState): boolean =>
     (status === undefined || agent.status === status) &&
     (department?.members.has(agent.agentId) ?? true) &&
-    (prefix === "" || comparableName(agent.registration.name).startsWith(prefix));
+    agent.nameKey.startsWith(prefix);
   const start = after === undefined ? undefined : placeFrom(state, order, after);
   const first: { agent: AgentState; place: AgentPlace }[] = [];
   for (const agent of state.agents.values()) {

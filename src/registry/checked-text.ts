@@ -1,21 +1,17 @@
 import { invalidField } from "../errors.ts";
-import { patternFault } from "../policy/names.ts";
+import { givenNameFault, patternFault } from "../policy/names.ts";
 import type { JsonValue } from "../tree/canonical.ts";
 
 const MAX_PATTERNS = 500;
 
-// Escapes instead of a regular expression: control characters in its text are easily lost.
-const isControl = (character: string): boolean => character < "\u0020" || character === "\u007f";
-const hasControl = (text: string): boolean => [...text].some(isControl);
 /** PostgreSQL keeps no U+0000, and half of a surrogate pair has no UTF-8 and so no hash. */
 const isStorable = (text: string): boolean => !text.includes("\u0000") && text.isWellFormed();
 
-/** Returns a name, trimmed. Throws INVALID_FIELD when it is blank or has a control character. */
+/** Returns a name that people give, as written but trimmed. Throws INVALID_FIELD, which names the character, for any other text. */
 export function checkedName(field: string, text: string): string {
-  const name = text.trim();
-  if (name === "") throw invalidField(field, "must not be blank");
-  if (hasControl(name) || !isStorable(name)) throw invalidField(field, "must not hold control characters");
-  return name;
+  const fault = givenNameFault(text);
+  if (fault !== undefined) throw invalidField(field, fault);
+  return text.trim();
 }
 
 /** Returns a free text unchanged. Throws INVALID_FIELD for U+0000 and half of a surrogate pair. */
@@ -41,6 +37,3 @@ export function isStorableJson(value: JsonValue | undefined): boolean {
   if (typeof value !== "object" || value === null) return true;
   return Object.entries(value).every(([key, member]) => isStorable(key) && isStorableJson(member));
 }
-
-/** Returns the form of a name that uniqueness is checked on. */
-export const comparableName = (name: string): string => name.trim().toLowerCase();

@@ -1,13 +1,14 @@
 import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { comparableName } from "../policy/names.ts";
 import type { DepartmentState } from "../state/agents.ts";
 import type { MandateState } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { DepartmentEntity, DepartmentMemberEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { getAgent } from "./agents.ts";
-import { checkedName, checkedText, comparableName } from "./checked-text.ts";
+import { checkedName, checkedText } from "./checked-text.ts";
 import { jsonBytes, newestPage, type Page, type PageRequest } from "./page.ts";
 
 /** Fields of a new department. */
@@ -32,7 +33,8 @@ function assertNameFree(state: WorkspaceState, name: string): void {
   }
 }
 
-/** Creates a department without members. Throws DEPARTMENT_EXISTS when the name, ignoring case, is taken. */
+/** Creates a department without members. Throws INVALID_FIELD for a text that is no name, and DEPARTMENT_EXISTS for
+ * the name of another, however it is spelled. */
 export async function createDepartment(
   log: WorkspaceLog,
   by: string,

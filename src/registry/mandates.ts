@@ -6,6 +6,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { compileRules } from "../policy/compile/rules.ts";
+import { comparableName } from "../policy/names.ts";
 import type { CompiledRule, MandateSource, ToolLookup } from "../policy/types.ts";
 import type { RuleViolation } from "../policy/violations.ts";
 
@@ -18,7 +19,7 @@ import { createId } from "../store/ids.ts";
 import type { Transaction } from "../store/transaction.ts";
 import { digestOf } from "../tree/canonical.ts";
 import { getAgent } from "./agents.ts";
-import { checkedName, checkedText, comparableName, isStorableJson } from "./checked-text.ts";
+import { checkedName, checkedText, isStorableJson } from "./checked-text.ts";
 import { getDepartment } from "./departments.ts";
 import {
   jsonBytes,
@@ -139,7 +140,7 @@ async function lastVersion(
   return row;
 }
 
-/** Returns a draft in the form that is sealed and hashed. Throws INVALID_FIELD for a text that cannot be kept. */
+/** Returns a draft in the form that is sealed and hashed. Throws INVALID_FIELD for a text that is no name or cannot be kept. */
 export function definitionFrom(draft: MandateDraft): JsonObject {
   return {
     name: checkedName("name", draft.name),
@@ -192,10 +193,12 @@ function rulesJson(rules: readonly Rule[]): JsonObject[] {
   return written;
 }
 
-function assertNameFree(state: WorkspaceState, name: string, mandateId: string): void {
+/** Throws MANDATE_EXISTS for the name of another mandate, unless the mandate has that name already. */
+function assertNameFree({ policies: { mandates } }: WorkspaceState, name: string, mandateId: string): void {
   const wanted = comparableName(name);
-  for (const { compiled } of state.policies.mandates.values()) {
-    if (compiled.id === mandateId || comparableName(compiled.name) !== wanted) continue;
+  if (comparableName(mandates.get(mandateId)?.compiled.name ?? "") === wanted) return;
+  for (const { compiled } of mandates.values()) {
+    if (comparableName(compiled.name) !== wanted) continue;
     const metadata = { name: compiled.name, mandate_id: compiled.id };
     throw new ControlPlaneError(ErrorReason.MANDATE_EXISTS, `a mandate \`${compiled.name}\` exists`, metadata);
   }

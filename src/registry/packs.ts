@@ -5,6 +5,7 @@ import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
+import { comparableName } from "../policy/names.ts";
 import type { CompiledMandate } from "../policy/types.ts";
 import type { SealedMandate } from "../state/control-changes.ts";
 import { type MandateState, type Policies, packDigest } from "../state/policies.ts";
@@ -13,7 +14,7 @@ import { MandateVersionEntity, type MandateVersionRow, PackEntity } from "../sto
 import { createId } from "../store/ids.ts";
 import { digestOf } from "../tree/canonical.ts";
 import { getAgent } from "./agents.ts";
-import { comparableName } from "./checked-text.ts";
+import { checkedName } from "./checked-text.ts";
 import { getDepartment } from "./departments.ts";
 import {
   budgetFaults,
@@ -217,8 +218,13 @@ function mandateExists(conflicts: readonly (readonly [path: string, mandate: Man
 
 /** Finds the version in force of every mandate of the set. Throws MANDATE_EXISTS for names of mandates that stay outside the pack. */
 function placeAll({ policies }: WorkspaceState, { name: pack, adopt }: PackDraft, set: CompiledSet): readonly Placed[] {
-  const inForce = new Map([...policies.mandates.values()].map((each) => [comparableName(each.compiled.name), each]));
-  const placed = set.mandates.map((each) => ({ ...each, current: inForce.get(comparableName(each.name)) }));
+  const mandates = [...policies.mandates.values()];
+  const inForce = new Map(mandates.map((each) => [comparableName(each.compiled.name), each]));
+  // Names from before they were compared as now may differ in spelling alone.
+  const asWritten = new Map(mandates.map((each) => [each.compiled.name, each]));
+  const placed = set.mandates.map((each) => {
+    return { ...each, current: asWritten.get(each.name) ?? inForce.get(comparableName(each.name)) };
+  });
   const conflicts = placed.flatMap(({ path, current }) => {
     const isTaken = current !== undefined && current.pack !== pack && (current.pack !== undefined || !adopt);
     return isTaken ? [[path, current] as const] : [];
@@ -359,26 +365,36 @@ function appliedFrom(state: WorkspaceState, name: string, set: CompiledSet, plan
   };
 }
 
+/** Returns a name as its pack is called, however it is spelled here; as it is for a name of no pack. */
+function nameOfPack({ policies: { packs } }: WorkspaceState, name: string): string {
+  if (packs.has(name)) return name;
+  const wanted = comparableName(name);
+  return [...packs.keys()].find((each) => comparableName(each) === wanted) ?? name;
+}
+
 /**
  * Makes a pack hold exactly a set of mandates, sealed as one entry; a pack that does so already is left as it is. Throws
- * MANDATE_INVALID with everything that keeps a mandate of the set from being published, MANDATE_EXISTS for the names of
+ * INVALID_FIELD for a text that is no name, MANDATE_INVALID with everything that keeps a mandate of the set from being published, MANDATE_EXISTS for the names of
  * mandates outside the pack, and PACK_CHANGED.
  */
 export async function applyPack(log: WorkspaceLog, by: string, draft: PackDraft): Promise<AppliedPack> {
+  const given = checkedName("name", draft.name);
   const written = await writeAll(draft.mandates);
   // Compiled before the change, which holds the log's lock.
   const early = await compileAll(await log.caughtUp(), written);
   return log.change(by, async (scope) => {
     const { state } = scope;
     const set = isCurrent(early, state) ? early : await compileAll(state, written);
-    const plan = planFrom(state, draft, set);
-    if (plan.changes) await sealPlan(scope, draft.name, plan);
-    return appliedFrom(state, draft.name, set, plan);
+    const name = nameOfPack(state, given);
+    const plan = planFrom(state, { ...draft, name }, set);
+    if (plan.changes) await sealPlan(scope, name, plan);
+    return appliedFrom(state, name, set, plan);
   });
 }
 
 /** Returns what `applyPack` would return, without ids for mandates that it would create, and throws as it would. MUST NOT change anything. */
 export async function dryRunPack(log: WorkspaceLog, draft: PackDraft): Promise<AppliedPack> {
+  const given = checkedName("name", draft.name);
   const written = await writeAll(draft.mandates);
   let state = await log.caughtUp();
   let set: CompiledSet;
@@ -386,17 +402,19 @@ export async function dryRunPack(log: WorkspaceLog, draft: PackDraft): Promise<A
     set = await compileAll(state, written);
     state = await log.caughtUp();
   } while (!isCurrent(set, state));
-  const applied = appliedFrom(state, draft.name, set, planFrom(state, draft, set));
+  const name = nameOfPack(state, given);
+  const applied = appliedFrom(state, name, set, planFrom(state, { ...draft, name }, set));
   return { ...applied, created: applied.created.map((mandate) => ({ ...mandate, mandateId: undefined })) };
 }
 
-/** Returns a pack with its mandates in force, sorted by name. Throws PACK_NOT_FOUND. */
+/** Returns a pack, named in any spelling, with its mandates in force, sorted by name. Throws PACK_NOT_FOUND. */
 export function getPack(
   state: WorkspaceState,
-  name: string,
+  given: string,
 ): { readonly pack: PackView; readonly mandates: readonly PackedMandate[] } {
+  const name = nameOfPack(state, given);
   const pack = state.policies.packs.get(name);
-  if (pack === undefined) throw notFound(ErrorReason.PACK_NOT_FOUND, "pack", { pack: name });
+  if (pack === undefined) throw notFound(ErrorReason.PACK_NOT_FOUND, "pack", { pack: given });
   const mandates = compiledOf(state, name).sort(byName);
   return { pack: { ...pack, digest: packDigest(mandates) }, mandates: mandates.map(packedFrom) };
 }

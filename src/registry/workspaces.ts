@@ -139,7 +139,8 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
 function withChanges(before: WorkspaceSettings, changes: Omit<WorkspaceDraft, "workspaceId">): WorkspaceSettings {
   const given = Object.entries(changes).filter(([name, value]) => name in before && value !== undefined);
   const after: WorkspaceSettings = { ...before, ...Object.fromEntries(given) };
-  return { ...after, name: checkedName("name", after.name), approvalIgnores: checkedIgnores(after.approvalIgnores) };
+  const name = after.name === before.name ? before.name : checkedName("name", after.name);
+  return { ...after, name, approvalIgnores: checkedIgnores(after.approvalIgnores) };
 }
 
 /** Returns the members to leave out, each once. Throws INVALID_FIELD for one that approvals always cover. */

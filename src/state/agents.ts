@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../policy/names.ts";
+import { comparableName, compilePatterns } from "../policy/names.ts";
 import type { CompiledPatterns } from "../policy/types.ts";
 import type { SealedAgent, SealedDepartment } from "./control-changes.ts";
 import type { Membership } from "./counters/windows.ts";
@@ -12,6 +12,8 @@ export interface AgentState {
   readonly agentId: string;
   /** The registration as sealed. */
   readonly registration: SealedAgent;
+  /** `comparableName` of its name. */
+  readonly nameKey: string;
   /** Index of the entry that registered it. */
   readonly createdSeq: number;
   readonly registeredAtMs: number;
@@ -53,6 +55,7 @@ export function createAgentState(
   return {
     agentId: registration.agent_id,
     registration,
+    nameKey: comparableName(registration.name),
     createdSeq,
     registeredAtMs,
     admitted: admitted.length === 0 ? null : patterns(admitted),

@@ -72,8 +72,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "errors.ts",
     "gen",
   ],
-  // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values.
-  cli: ["redaction", "explain", "verify"],
+  // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values
+  // and how names compare.
+  cli: ["redaction", "explain", "verify", "text"],
   // Tells leaks by webhook.
   redaction: ["webhook", "registry", "log", "state", "store", "json", "text", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],

@@ -38,7 +38,7 @@ describeInBrowser("the vault", () => {
 
   before(async () => {
     dashboard = await openDashboard();
-    agentId = await dashboard.service.agent(HOSTILE);
+    agentId = await dashboard.service.agent('<img src=x onerror="window.hacked=1">');
     for (let count = 0; count < 150; count++) await act();
   });
   after(() => dashboard.close());

@@ -166,7 +166,7 @@ export declare const TrustChangeSchema: GenMessage<TrustChange>;
  */
 export declare type RegisterAgentRequest = Message<"agentcontrol.v1.RegisterAgentRequest"> & {
   /**
-   * Display name, 1 to 200 characters.
+   * Display name, 1 to 200 characters, kept as written: letters of one script, digits, spaces and signs that can be seen.
    *
    * @generated from field: string name = 1;
    */

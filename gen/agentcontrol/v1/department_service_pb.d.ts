@@ -25,7 +25,7 @@ export declare type Department = Message<"agentcontrol.v1.Department"> & {
   departmentId: string;
 
   /**
-   * Display name; unique in the workspace.
+   * Display name, as written; unique in the workspace.
    *
    * @generated from field: string name = 2;
    */
@@ -66,7 +66,8 @@ export declare const DepartmentSchema: GenMessage<Department>;
  */
 export declare type CreateDepartmentRequest = Message<"agentcontrol.v1.CreateDepartmentRequest"> & {
   /**
-   * Display name, 1 to 200 characters.
+   * Display name, 1 to 200 characters, kept as written: letters of one script, digits, spaces and signs that can be seen.
+   * Unique in the workspace; names that differ only in case, width or number of spaces are the same.
    *
    * @generated from field: string name = 1;
    */

@@ -608,7 +608,7 @@ export declare const LimitSchema: GenMessage<Limit>;
  */
 export declare type MandateDefinition = Message<"agentcontrol.v1.MandateDefinition"> & {
   /**
-   * Name, 1 to 200 characters; unique, ignoring case, among the mandates that are not archived.
+   * Name, as in CreateMandate.
    *
    * @generated from field: string name = 1;
    */
@@ -761,7 +761,8 @@ export declare const PackedMandateSchema: GenMessage<PackedMandate>;
  */
 export declare type CreateMandateRequest = Message<"agentcontrol.v1.CreateMandateRequest"> & {
   /**
-   * Name, 1 to 200 characters; unique among the mandates that are not archived.
+   * Name, 1 to 200 characters, kept as written: letters of one script, digits, spaces and signs that can be seen. Unique among
+   * the mandates that are not archived; names that differ only in case, width or number of spaces are the same.
    *
    * @generated from field: string name = 1;
    */
@@ -1237,7 +1238,7 @@ export declare const CompileMandateResponseSchema: GenMessage<CompileMandateResp
  */
 export declare type ApplyPackRequest = Message<"agentcontrol.v1.ApplyPackRequest"> & {
   /**
-   * Name of the pack: 1 to 63 lower-case letters, digits and hyphens.
+   * Name of the pack, 1 to 200 characters, of the form of a mandate's name. In another spelling it names the same pack.
    *
    * @generated from field: string name = 1;
    */
@@ -1342,7 +1343,7 @@ export declare const ApplyPackResponseSchema: GenMessage<ApplyPackResponse>;
  */
 export declare type GetPackRequest = Message<"agentcontrol.v1.GetPackRequest"> & {
   /**
-   * Name of the pack.
+   * Name of the pack, in any spelling.
    *
    * @generated from field: string name = 1;
    */

@@ -1,7 +1,6 @@
 import type { Work } from "../../async/work.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
-import { toolKey } from "../../policy/names.ts";
-import { comparableName } from "../../registry/checked-text.ts";
+import { comparableName, toolKey } from "../../policy/names.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { MandateState } from "../../state/policies.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
@@ -34,7 +33,7 @@ export function* agentsNamed({ agents }: WorkspaceState, name: string): Work<rea
   const wanted = comparableName(name);
   const found: AgentState[] = [];
   for (const agent of agents.values()) {
-    if (comparableName(agent.registration.name) === wanted) found.push(agent);
+    if (agent.nameKey === wanted) found.push(agent);
     yield;
   }
   return found;
