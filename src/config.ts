@@ -260,8 +260,10 @@ function publicUrl(text: string): string {
 /** Reads an issuer: https, or http on this host. */
 function oidcIssuer(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
+  // A `|` would end the issuer in the names of its people.
+  const isAscii = /^https?:[!-{}~]+$/.test(text);
   const isPlain =
-    url !== undefined && url.search === "" && url.hash === "" && url.username === "" && url.password === "";
+    isAscii && url !== undefined && url.search === "" && url.hash === "" && url.username === "" && url.password === "";
   // The issuer that a discovery document names is not checked when its own address is given.
   const isIssuer = isPlain && !url.pathname.includes("/.well-known/");
   if (isIssuer && (url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname)))) return text;

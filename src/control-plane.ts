@@ -47,7 +47,6 @@ import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts
 import type { WorkspaceLog } from "./log/writer.ts";
 import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
 import { LongChecker } from "./policy/long/checker.ts";
-import { nameFault, normaliseName } from "./policy/names.ts";
 import {
   createRedaction,
   createRedactionProxy,
@@ -55,9 +54,11 @@ import {
   type Redaction,
   type RedactionProxy,
 } from "./redaction/index.ts";
-import { Authenticator } from "./registry/authenticator.ts";
+import { ActorNames } from "./registry/actor-names.ts";
+import { Authenticator, type KeyHolder } from "./registry/authenticator.ts";
 import { McpDefinitions } from "./registry/mcp-definitions.ts";
 import { McpServers } from "./registry/mcp-servers.ts";
+import { personLabel, personName } from "./registry/person-name.ts";
 import { SignIns } from "./registry/sign-ins.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
 import { createModel } from "./semantic/model.ts";
@@ -201,11 +202,15 @@ function createServices({
     createWebhookService({ webhooks }),
     createMcpServerService({
       ...mcp,
+      names: new ActorNames(pool),
       refresh: (server, by, signal) => mcp.gateway.refresh(server, by, signal),
       protections: () => mcp.isolation.protections(),
     }),
     createRedactionService({ redaction }),
-    createVaultService(new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys), sealKey })),
+    createVaultService(
+      new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys), sealKey }),
+      new ActorNames(pool),
+    ),
     createAdminService({ logs, database, authenticator, keys, audience }),
   ];
 }
@@ -336,7 +341,7 @@ function createOidcSignIn(
     cookie,
     clock: logs.clock,
     log,
-    readName: (text) => (nameFault(text) === undefined ? normaliseName(text) : undefined),
+    people: { name: personName, label: personLabel },
   });
 }
 
@@ -375,10 +380,14 @@ function createServers(parts: Parts): Servers {
   const signIns = new SignIns({ database, clock: logs.clock, forget: (id) => authenticator.forget(id) });
   const document = openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", publicUrl });
   const oidc = createOidcSignIn(parts, signIns, signInCookie);
+  const names = new ActorNames(database.pool);
+  const nameOf = async ({ workspaceId, keyId }: KeyHolder): Promise<string | undefined> =>
+    (await names.find(workspaceId, [keyId]))(keyId);
   const offer = oidc && { label: config.oidcLabel, url: `${config.publicUrl}${oidc.prefix}/start` };
+  const signInOptions = { authenticate, signIns, nameOf, cookie: signInCookie, publicUrl, oidc: offer, wrongKeys };
   const dashboard = [
     ...(oidc === undefined ? [] : [oidc]),
-    signInRoute({ authenticate, signIns, clock: logs.clock, cookie: signInCookie, publicUrl, oidc: offer, wrongKeys }),
+    signInRoute({ ...signInOptions, clock: logs.clock }),
     dashboardPages(DASHBOARD_FOLDER),
   ];
   const http = createHttpServer({

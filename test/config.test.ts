@@ -119,6 +119,7 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { ACP_OIDC_CLIENT_ID: "acp" }, want: /^ACP_OIDC_CLIENT_ID needs ACP_OIDC_ISSUER$/ },
   { env: { ...OIDC, ACP_OIDC_ISSUER: "http://login.example.com" }, want: /^ACP_OIDC_ISSUER must be an https address/ },
   { env: { ...OIDC, ACP_OIDC_ISSUER: "http://127.evil.example" }, want: /^ACP_OIDC_ISSUER must be an https address/ },
+  { env: { ...OIDC, ACP_OIDC_ISSUER: "https://a/b|c" }, want: /^ACP_OIDC_ISSUER must be an https address/ },
   { env: { ...OIDC, ACP_OIDC_ISSUER: "https://a:secret@b" }, want: /^(?!.*secret)ACP_OIDC_ISSUER must be/ },
   {
     env: { ...OIDC, ACP_OIDC_ISSUER: "https://a/.well-known/openid-configuration" },

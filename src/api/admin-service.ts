@@ -13,8 +13,10 @@ import type { ServiceAudience } from "../authority/audience.ts";
 import type { SigningKeys } from "../authority/signing-key.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { ActorNames, type NameOf } from "../registry/actor-names.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
 import { createKey, listKeys, revokeKey } from "../registry/keys.ts";
+import { personFromName } from "../registry/person-name.ts";
 import {
   createWorkspace,
   DEFAULT_WORKSPACE_ID,
@@ -76,9 +78,13 @@ function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) 
   };
 }
 
-function keyFrom(key: KeyRow): MessageInitShape<typeof ApiKeySchema> {
-  const { keyId, name, role, agentId, prefix, createdAtMs, expiresAtMs, revokedAtMs } = key;
+function keyFrom(key: KeyRow, nameOf: NameOf): MessageInitShape<typeof ApiKeySchema> {
+  const { keyId, name, role, agentId, prefix, createdAtMs, expiresAtMs, revokedAtMs, owner, createdBy } = key;
   return {
+    owner: owner ?? undefined,
+    ownerName: nameOf(personIn(owner)),
+    createdBy: createdBy ?? undefined,
+    createdByName: nameOf(createdBy),
     keyId,
     name,
     role,
@@ -89,6 +95,10 @@ function keyFrom(key: KeyRow): MessageInitShape<typeof ApiKeySchema> {
     revokedAt: optionalTimestamp(revokedAtMs),
   };
 }
+
+/** Returns the owner of a key if it names a person; a label has no name of its own. */
+const personIn = (owner: string | null | undefined): string | undefined =>
+  typeof owner === "string" && personFromName(owner) !== undefined ? owner : undefined;
 
 function signingKeyFrom({
   keyId,
@@ -134,7 +144,8 @@ function workspaceFunctions({ logs, database, keys, audience }: AdminServiceOpti
       const draft = { workspaceId, name: name || undefined, ...settingsFrom(request) };
       const context = { database, nowMs: logs.clock.now(), by: caller.keyId, signingKey: keys.sealed };
       const { workspace, key, secret } = await createWorkspace(context, draft);
-      return { workspace: shown(workspace), key: keyFrom(key), secret };
+      // Its maker has no name in the new workspace.
+      return { workspace: shown(workspace), key: keyFrom(key, () => undefined), secret };
     },
 
     async listWorkspaces(request, { caller }) {
@@ -167,27 +178,34 @@ function workspaceFunctions({ logs, database, keys, audience }: AdminServiceOpti
 }
 
 function keyFunctions({ logs, database, authenticator, keys }: AdminServiceOptions) {
+  const names = new ActorNames(database.pool);
+  const namesIn = (rows: readonly KeyRow[], workspaceId: string): Promise<NameOf> =>
+    names.find(
+      workspaceId,
+      rows.flatMap(({ owner, createdBy }) => [personIn(owner), createdBy]),
+    );
   return {
-    async createApiKey({ name, role, agentId = null, ttlSeconds }, { caller }) {
+    async createApiKey({ name, role, agentId = null, ttlSeconds, owner }, { caller }) {
       const { workspaceId, keyId } = caller;
       const ttl = ttlSeconds === undefined ? undefined : Number(ttlSeconds);
-      const draft = { name, role, agentId, ttlSeconds: ttl };
+      const draft = { name, role, agentId, ttlSeconds: ttl, owner };
       const { key, secret } = await createKey(await logs.of(workspaceId), keyId, draft);
       authenticator.forget(workspaceId);
-      return { key: keyFrom(key), secret };
+      return { key: keyFrom(key, await namesIn([key], workspaceId)), secret };
     },
 
     async listApiKeys(request, { caller }) {
       const page = namePageFrom(request, "keys");
       const { items, next } = await listKeys(database, caller.workspaceId, page);
-      return { keys: items.map(keyFrom), nextPageToken: page.tokenAfter(next) };
+      const nameOf = await namesIn(items, caller.workspaceId);
+      return { keys: items.map((key) => keyFrom(key, nameOf)), nextPageToken: page.tokenAfter(next) };
     },
 
     async revokeApiKey({ keyId }, { caller }) {
       const { workspaceId } = caller;
       const key = await revokeKey(await logs.of(workspaceId), caller.keyId, keyId);
       authenticator.forget(workspaceId);
-      return { key: keyFrom(key) };
+      return { key: keyFrom(key, await namesIn([key], workspaceId)) };
     },
 
     async retireSigningKey({ keyId }, { caller }) {

@@ -14,6 +14,7 @@ import { LogFeed } from "../log/log-feed.ts";
 import { readReceipts, readToolDigest } from "../log/receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { ActorNames } from "../registry/actor-names.ts";
 import { getAgent } from "../registry/agents.ts";
 import {
   type DecisionCounts,
@@ -105,6 +106,7 @@ export function createEnforcementService({
 }: EnforcementServiceParts): ServiceDefinition {
   const feeds = new WeakMap<WorkspaceLog, LogFeed<DecisionRow>>();
 
+  const names = new ActorNames(pool);
   const summaries = new Slots({
     name: "summaries",
     permits: MAX_SUMMARIES,
@@ -145,7 +147,9 @@ export function createEnforcementService({
         });
       }
       const toolDigest = await readToolDigest(pool, caller.workspaceId, receipt);
-      return { decision: decisionRecordFrom(receipt), receipt: receiptMessageFrom(receipt, toolDigest) };
+      const { key_id: keyId } = receipt.body;
+      const keyName = (await names.find(caller.workspaceId, [keyId]))(keyId);
+      return { decision: decisionRecordFrom(receipt), receipt: receiptMessageFrom(receipt, toolDigest), keyName };
     },
     async listDecisions(request, { caller }) {
       const { agentId, sessionId, since, until, actionType, actionTypePrefix, tool } = request;

@@ -22,6 +22,7 @@ import { type EscalationChange, type WatchContext, waitEscalation, watchEscalati
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { argumentsFrom } from "../policy/names.ts";
+import { ActorNames, type NameOf } from "../registry/actor-names.ts";
 import { pageFrom as cutPage, MAX_PAGE_BYTES } from "../registry/page.ts";
 import { ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import type { CallContext, Caller } from "./context.ts";
@@ -45,7 +46,7 @@ const CHANGE_KINDS: Readonly<Record<EscalationChange["kind"], ChangeKind>> = {
 
 const statusOf = ({ status }: Escalation): EscalationStatus => ESCALATION_STATUS_NUMBERS[status];
 
-function messageFrom(escalation: Escalation): MessageInitShape<typeof EscalationSchema> {
+function messageFrom(escalation: Escalation, nameOf: NameOf): MessageInitShape<typeof EscalationSchema> {
   const { body } = escalation.receipt;
   const { action } = body;
   return {
@@ -64,6 +65,7 @@ function messageFrom(escalation: Escalation): MessageInitShape<typeof Escalation
     createdAt: timestampFromMs(Date.parse(body.at)),
     resolvedAt: optionalTimestamp(escalation.resolvedAtMs),
     resolvedBy: escalation.resolvedBy ?? undefined,
+    resolvedByName: nameOf(escalation.resolvedBy),
     note: escalation.note ?? undefined,
     usedByDecisionId: escalation.usedBy ?? undefined,
     usedAt: optionalTimestamp(escalation.usedAtMs),
@@ -96,6 +98,16 @@ const SHOWN_TIMES = 2;
 export function createEscalationService(parts: EscalationServiceParts): ServiceDefinition {
   const { logs, pool, heartbeatMs } = parts;
   const feeds = new WeakMap<WorkspaceLog, EscalationFeed>();
+  const names = new ActorNames(pool);
+
+  /** Finds the names of people who resolved escalations. An agent has no use for them. */
+  const namesIn = async (found: readonly Escalation[], { workspaceId, role }: Caller): Promise<NameOf> => {
+    const resolvers = role === Role.AGENT ? [] : found.map(({ resolvedBy }) => resolvedBy);
+    return names.find(workspaceId, resolvers);
+  };
+
+  const shown = async (escalation: Escalation, caller: Caller) =>
+    messageFrom(escalation, await namesIn([escalation], caller));
 
   const feedOf = (log: WorkspaceLog): EscalationFeed => {
     const known = feeds.get(log);
@@ -122,7 +134,7 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
     async *waitEscalation({ escalationId }, context) {
       const watch = await watchContext(context);
       for await (const escalation of waitEscalation(watch, escalationId, visibleAgent(context.caller))) {
-        yield escalation === undefined ? { heartbeat: true } : { escalation: messageFrom(escalation) };
+        yield escalation === undefined ? { heartbeat: true } : { escalation: await shown(escalation, context.caller) };
       }
     },
     async *watchEscalations({ cursor: first }, context) {
@@ -135,7 +147,7 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
         cursor = String(change.seq);
         yield {
           change: CHANGE_KINDS[change.kind],
-          escalation: messageFrom(change.escalation),
+          escalation: await shown(change.escalation, context.caller),
           cursor,
           at: timestampFromMs(change.atMs),
         };
@@ -157,35 +169,39 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
         ({ escalation }) => escalation.createdSeq,
         ({ bytes }) => SHOWN_TIMES * bytes,
       );
+      const nameOf = await namesIn(
+        items.map(({ escalation }) => escalation),
+        caller,
+      );
       return {
-        escalations: items.map(({ escalation }) => messageFrom(escalation)),
+        escalations: items.map(({ escalation }) => messageFrom(escalation, nameOf)),
         nextPageToken: page.tokenAfter(next),
       };
     },
     async getEscalation({ escalationId }, context) {
-      return { escalation: messageFrom(await get(escalationId, context)) };
+      return { escalation: await shown(await get(escalationId, context), context.caller) };
     },
     async resolveEscalation({ escalationId, resolution, note = null }, { caller }) {
       const word = resolution === Resolution.APPROVED ? "approved" : "rejected";
       const command = { escalationId, resolution: word, note, by: caller.keyId } as const;
-      return { escalation: messageFrom(await resolveEscalation(await contextOf(caller), command)) };
+      return { escalation: await shown(await resolveEscalation(await contextOf(caller), command), caller) };
     },
     async withdrawEscalation({ escalationId }, { caller }) {
       const command = { escalationId, by: caller.keyId, agentId: visibleAgent(caller) };
-      return { escalation: messageFrom(await withdrawEscalation(await contextOf(caller), command)) };
+      return { escalation: await shown(await withdrawEscalation(await contextOf(caller), command), caller) };
     },
     async editEscalation({ escalationId, arguments: edited = {}, note = null }, { caller, signal }) {
       const { workspaceId, keyId: by } = caller;
       const command = { workspaceId, escalationId, arguments: edited, note, by, waiter: { signal } };
       const { escalation, replacement } = await editEscalation(parts, command);
       return {
-        escalation: messageFrom(escalation),
-        ...(replacement === undefined ? {} : { replacement: messageFrom(replacement) }),
+        escalation: await shown(escalation, caller),
+        ...(replacement === undefined ? {} : { replacement: await shown(replacement, caller) }),
       };
     },
     async extendEscalation({ escalationId, seconds }, { caller }) {
       const command = { escalationId, seconds, by: caller.keyId };
-      return { escalation: messageFrom(await extendEscalation(await contextOf(caller), command)) };
+      return { escalation: await shown(await extendEscalation(await contextOf(caller), command), caller) };
     },
   });
 }

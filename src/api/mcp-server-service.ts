@@ -13,6 +13,7 @@ import {
   McpServerMode as Mode,
 } from "../../gen/agentcontrol/v1/mcp_server_service_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { ActorNames, NameOf } from "../registry/actor-names.ts";
 import { MCP_DEFINITION_KINDS, type McpDefinitionKind } from "../registry/mcp-candidate.ts";
 import { printable } from "../registry/mcp-changes.ts";
 import type {
@@ -50,6 +51,8 @@ export interface CommandProtection {
 export interface McpServerServiceOptions {
   readonly servers: McpServers;
   readonly definitions: McpDefinitions;
+  /** Names of those who accepted definitions. */
+  readonly names: Pick<ActorNames, "find">;
   /** Checks the addresses that a URL leads to. */
   readonly targets: Pick<Targets, "check">;
   /** Connects to a server, lists its definitions and pins them. */
@@ -109,27 +112,34 @@ const KINDS: Readonly<Record<McpDefinitionKind, Kind>> = {
 const kindFrom = (kind: Kind): McpDefinitionKind | undefined =>
   MCP_DEFINITION_KINDS.find((each) => KINDS[each] === kind);
 
-function versionsOf({ active, pending }: PinnedDefinition) {
+function versionsOf({ active, pending }: PinnedDefinition, nameOf: NameOf) {
   return {
     status: active === undefined ? McpToolStatus.QUARANTINED : McpToolStatus.ACTIVE,
-    ...(active === undefined ? {} : { active: versionFrom(active) }),
-    ...(pending === undefined ? {} : { pending: versionFrom(pending) }),
+    ...(active === undefined ? {} : { active: versionFrom(active, nameOf) }),
+    ...(pending === undefined ? {} : { pending: versionFrom(pending, nameOf) }),
   };
 }
 
-const toolFrom = (server: McpServer, tool: PinnedDefinition): MessageInitShape<typeof McpToolSchema> => ({
+const toolFrom = (
+  server: McpServer,
+  tool: PinnedDefinition,
+  nameOf: NameOf,
+): MessageInitShape<typeof McpToolSchema> => ({
   name: tool.name,
   registeredName: `${server.name}.${tool.name}`,
-  ...versionsOf(tool),
+  ...versionsOf(tool, nameOf),
 });
 
-const definitionFrom = (definition: PinnedDefinition): MessageInitShape<typeof McpDefinitionSchema> => ({
+const definitionFrom = (
+  definition: PinnedDefinition,
+  nameOf: NameOf,
+): MessageInitShape<typeof McpDefinitionSchema> => ({
   kind: KINDS[definition.kind],
   id: definition.name,
-  ...versionsOf(definition),
+  ...versionsOf(definition, nameOf),
 });
 
-function versionFrom(version: McpDefinitionVersion): MessageInitShape<typeof McpToolVersionSchema> {
+function versionFrom(version: McpDefinitionVersion, nameOf: NameOf): MessageInitShape<typeof McpToolVersionSchema> {
   const { version: number, definition, digest, firstSeenAtMs, acceptedBy, acceptedAtMs, changes } = version;
   return {
     version: number,
@@ -139,6 +149,7 @@ function versionFrom(version: McpDefinitionVersion): MessageInitShape<typeof Mcp
     firstSeenAt: timestampFromMs(firstSeenAtMs),
     acceptedAt: optionalTimestamp(acceptedAtMs),
     ...(acceptedBy === null ? {} : { acceptedBy }),
+    acceptedByName: nameOf(acceptedBy),
   };
 }
 
@@ -156,8 +167,13 @@ function assertMayRunCommands({ role, workspaceId }: Caller): void {
 
 /** Creates the functions of McpServerService. */
 export function createMcpServerService(options: McpServerServiceOptions): ServiceDefinition {
-  const { servers, definitions, targets, refresh, protections } = options;
+  const { servers, definitions, names, targets, refresh, protections } = options;
   const shown = async (server: McpServer, caller: Caller) => messageFrom(server, caller, await protections());
+  const namesIn = (items: readonly PinnedDefinition[], { workspaceId }: Caller): Promise<NameOf> =>
+    names.find(
+      workspaceId,
+      items.flatMap(({ active, pending }) => [active?.acceptedBy, pending?.acceptedBy]),
+    );
   return defineService(McpServerService, {
     async createMcpServer({ mode, ...fields }, { caller }) {
       const { url, command, drift, idleSeconds } = fields;
@@ -225,27 +241,34 @@ export function createMcpServerService(options: McpServerServiceOptions): Servic
       const server = await servers.get(caller.workspaceId, request.name);
       const page = namePageFrom(request, "mcp tools", server.name);
       const { items, next } = await definitions.list(server, "tool", page);
-      return { tools: items.map((tool) => toolFrom(server, tool)), nextPageToken: page.tokenAfter(next) };
+      const nameOf = await namesIn(items, caller);
+      return { tools: items.map((tool) => toolFrom(server, tool, nameOf)), nextPageToken: page.tokenAfter(next) };
     },
 
     async acceptMcpTool({ name, toolName, version }, { caller }) {
       const server = await servers.get(caller.workspaceId, name);
       const id = { kind: "tool" as const, name: toolName };
-      return { tool: toolFrom(server, await definitions.accept(server, id, version, caller.keyId)) };
+      const accepted = await definitions.accept(server, id, version, caller.keyId);
+      return { tool: toolFrom(server, accepted, await namesIn([accepted], caller)) };
     },
 
     async listMcpDefinitions(request, { caller }) {
       const server = await servers.get(caller.workspaceId, request.name);
       const page = namePageFrom(request, "mcp definitions", server.name, request.kind);
       const { items, next } = await definitions.list(server, kindFrom(request.kind), page);
-      return { definitions: items.map(definitionFrom), nextPageToken: page.tokenAfter(next) };
+      const nameOf = await namesIn(items, caller);
+      return {
+        definitions: items.map((definition) => definitionFrom(definition, nameOf)),
+        nextPageToken: page.tokenAfter(next),
+      };
     },
 
     async acceptMcpDefinition({ name, kind, id, version }, { caller }) {
       const server = await servers.get(caller.workspaceId, name);
       // The rules of the request leave no other kind.
       const wanted = { kind: kindFrom(kind) ?? "tool", name: id };
-      return { definition: definitionFrom(await definitions.accept(server, wanted, version, caller.keyId)) };
+      const accepted = await definitions.accept(server, wanted, version, caller.keyId);
+      return { definition: definitionFrom(accepted, await namesIn([accepted], caller)) };
     },
   });
 }

@@ -9,6 +9,7 @@ import {
 } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
 import type { SigningKeys } from "../authority/signing-key.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { ActorNames } from "../registry/actor-names.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
 import type { StoredCertificate } from "../revocation/certificate.ts";
 import { type PreviewedItem, previewRevocation, type RevocationPreview } from "../revocation/preview.ts";
@@ -139,6 +140,7 @@ function previewFrom(
 /** Creates the functions of RevocationService. */
 export function createRevocationService(options: RevocationServiceOptions): ServiceDefinition {
   const { logs, database, keys, authenticator } = options;
+  const names = new ActorNames(database.pool);
   return defineService(RevocationService, {
     async revokeAgent({ agentId, reason }, { caller }) {
       const log = await logs.of(caller.workspaceId);
@@ -156,7 +158,10 @@ export function createRevocationService(options: RevocationServiceOptions): Serv
     async getRevocation({ revocationId }, { caller }) {
       const { certificate, isValid } = await getRevocation(database, keys, caller.workspaceId, revocationId);
       const find = finderIn(keys, caller.workspaceId);
-      return { certificate: await messageFrom(certificate, find), signatureValid: isValid };
+      const revokedBy = certificate.body?.revoked_by;
+      const nameOf = await names.find(caller.workspaceId, [revokedBy]);
+      const revokedByName = nameOf(revokedBy);
+      return { certificate: await messageFrom(certificate, find), signatureValid: isValid, revokedByName };
     },
     async listRevocations(request, { caller }) {
       const page = pageFrom(request, "revocations");

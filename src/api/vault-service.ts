@@ -1,7 +1,8 @@
 import { type GetInclusionProofRequest, VaultService } from "../../gen/agentcontrol/v1/vault_service_pb.js";
 import { invalidField } from "../errors.ts";
 import type { Checkpoint } from "../log/checkpoint.ts";
-import type { Vault } from "../log/vault.ts";
+import type { SealedEntry, Vault } from "../log/vault.ts";
+import type { ActorNames } from "../registry/actor-names.ts";
 import { optionalNumber } from "./field-values.ts";
 import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
@@ -17,8 +18,25 @@ function entryFrom({ decisionId, index }: GetInclusionProofRequest): string | nu
   throw invalidField("decision_id", "must be given, or `index`");
 }
 
-/** Creates the functions of VaultService. */
-export function createVaultService(vault: Vault): ServiceDefinition {
+/** Maximum characters of an author's id. */
+const MAX_AUTHOR = 1_000;
+
+/**
+ * Returns the id of the author of an entry: who made a change, or the key of a decision. Entries may be large, so the text is
+ * searched instead of parsed. Its members are sorted: none of that name lies before the author of a change, or after the key of
+ * a decision.
+ */
+function authorOf({ body, isDecision }: SealedEntry): string | undefined {
+  const mark = isDecision ? '"key_id":"' : '"by":"';
+  const at = isDecision ? body.lastIndexOf(mark) : body.indexOf(mark);
+  if (at < 0) return undefined;
+  const start = at + mark.length;
+  const [author, ...rest] = body.slice(start, start + MAX_AUTHOR).split('"', 2);
+  return rest.length === 0 ? undefined : author;
+}
+
+/** Creates the functions of VaultService. `names`: names of the authors of entries; by default entries come without them. */
+export function createVaultService(vault: Vault, names?: Pick<ActorNames, "find">): ServiceDefinition {
   return defineService(VaultService, {
     async getCheckpoint({ treeSize }, { caller }) {
       return messageFrom(await vault.checkpoint(caller.workspaceId, optionalNumber(treeSize)));
@@ -29,8 +47,12 @@ export function createVaultService(vault: Vault): ServiceDefinition {
       const page = pageFrom(request, "entries", range.from, range.to);
       const from = page.after ?? range.from;
       const { entries, next } = await vault.entries(caller.workspaceId, { ...range, from }, page.size);
+      const authors = entries.map(authorOf);
+      const nameOf = await names?.find(caller.workspaceId, authors);
       return {
-        entries: entries.map(({ seq, leafHash, body }) => ({ index: BigInt(seq), leafHash, body })),
+        entries: entries.map(({ seq, leafHash, body }, at) => {
+          return { index: BigInt(seq), leafHash, body, authorName: nameOf?.(authors[at]) };
+        }),
         nextPageToken: page.tokenAfter(next),
       };
     },

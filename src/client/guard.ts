@@ -171,7 +171,7 @@ function howRejected({ escalationId }: InterceptResult, rejection: Rejection | u
   const { note = null, resolvedBy = null, editedArguments = null } = rejection ?? {};
   if (resolvedBy === "expiry") return `was not approved: escalation \`${escalationId}\` expired`;
   if (resolvedBy === "withdrawal") return `was not approved: escalation \`${escalationId}\` was withdrawn`;
-  const instead = editedArguments === null ? "" : ", and approved with other arguments, which the call does not accept";
+  const instead = editedArguments === null ? "" : ", and edited by a person, which the call does not accept";
   const said = note === null || note === "" ? "" : `. The person said: ${note}`;
   return `was rejected: escalation \`${escalationId}\`${instead}${said}`;
 }

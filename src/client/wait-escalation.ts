@@ -41,7 +41,7 @@ export interface Rejection {
   readonly note: string | null;
   /** The key or person that rejected; `expiry` if the time was up, `withdrawal` if every request was withdrawn. */
   readonly resolvedBy: string | null;
-  /** Arguments that the person approved instead. */
+  /** Arguments that the person gave instead. Where two people have to agree, they are not approved yet. */
   readonly editedArguments: Readonly<Record<string, unknown>> | null;
 }
 
@@ -113,7 +113,9 @@ export async function waitForEscalation(
     const { acceptEdits = false, onRejected } = options;
     if (onRejected !== undefined) await readRejection(wait, onRejected);
     if (!acceptEdits) return verdict;
-    return await Promise.race([rejectOnAbort(ending.signal), readEdit(wait)]);
+    const edit = await Promise.race([rejectOnAbort(ending.signal), readEdit(wait)]);
+    if (edit === undefined) return verdict;
+    return edit.waitsFor === undefined ? edit.approval : await otherPerson(wait, edit.waitsFor, edit.approval, options);
   } finally {
     cancel();
     signal?.removeEventListener("abort", onAbort);
@@ -177,23 +179,47 @@ async function readRejection(
   tell({ note, resolvedBy, editedArguments });
 }
 
-/** Reads the edited approval of a rejected escalation, if there is one. */
-async function readEdit(wait: Wait): Promise<EscalationVerdict | EditedApproval> {
+/** An edit of an escalation. */
+interface Edit {
+  readonly approval: EditedApproval;
+  /** Escalation that another person still has to answer before the edit is an approval; undefined if it is one. */
+  readonly waitsFor: string | undefined;
+}
+
+/** Reads the edit of a rejected escalation; undefined if nobody edited it. */
+async function readEdit(wait: Wait): Promise<Edit | undefined> {
   for (;;) {
-    const edit = await attempt(wait, () => editOf(wait));
-    if (edit !== undefined) return edit;
+    const read = await attempt(wait, async () => ({ edit: await editOf(wait) }));
+    if (read !== undefined) return read.edit;
     await sleep(wait.pollMs, wait.signal);
   }
 }
 
-async function editOf({ client, escalationId, signal }: Wait): Promise<EscalationVerdict | EditedApproval> {
+async function editOf({ client, escalationId, signal }: Wait): Promise<Edit | undefined> {
   const limits = { signal, timeoutMs: POLL_TIMEOUT_MS };
   const { escalation } = await client.getEscalation({ escalationId }, limits);
-  if (escalation?.editedArguments === undefined) return "rejected";
-  const { editedArguments, replacedBy } = escalation;
-  if (replacedBy === undefined) return { escalationId: null, arguments: editedArguments, actionContent: null };
-  const { escalation: approved } = await client.getEscalation({ escalationId: replacedBy }, limits);
-  return { escalationId: replacedBy, arguments: editedArguments, actionContent: approved?.actionContent ?? null };
+  if (escalation?.editedArguments === undefined) return undefined;
+  const { editedArguments, replacedBy = null } = escalation;
+  const approval = { escalationId: replacedBy, arguments: editedArguments, actionContent: null };
+  if (replacedBy === null) return { approval, waitsFor: undefined };
+  const { escalation: edited } = await client.getEscalation({ escalationId: replacedBy }, limits);
+  const waitsFor = edited?.status === EscalationStatus.APPROVED ? undefined : replacedBy;
+  return { approval: { ...approval, actionContent: edited?.actionContent ?? null }, waitsFor };
+}
+
+/** Waits until another person has answered an edited action, whose edit is an approval then. That person may edit it again. */
+async function otherPerson(
+  { client, signal }: Wait,
+  escalationId: string,
+  approval: EditedApproval,
+  options: WaitEscalationOptions,
+): Promise<EscalationVerdict | EditedApproval> {
+  const verdict = await waitForEscalation(client, escalationId, {
+    ...options,
+    timeout: Number.POSITIVE_INFINITY,
+    signal,
+  });
+  return verdict === "approved" ? approval : verdict;
 }
 
 /** Runs one attempt. After a temporary fault it returns undefined. */

@@ -7,6 +7,8 @@ export type RoleWord = "admin" | "operator" | "auditor";
 export interface Session {
   /** Id of the key, or name of the person, as the log and `resolved_by` show it. */
   readonly keyId: string;
+  /** Email address or name of the person, or the key's owner or name; undefined if there is none. */
+  readonly name: string | undefined;
   readonly workspaceId: string;
   readonly role: RoleWord;
   /** Token sent with every call; see `createTransport`. */
@@ -15,6 +17,7 @@ export interface Session {
 
 interface SessionJson {
   readonly key_id: string;
+  readonly name: string | null;
   readonly workspace_id: string;
   readonly role: RoleWord;
   readonly csrf_token: string;
@@ -22,11 +25,13 @@ interface SessionJson {
 
 const sessionFrom = ({
   key_id: keyId,
+  name,
   workspace_id: workspaceId,
   role,
   csrf_token: csrfToken,
 }: SessionJson): Session => ({
   keyId,
+  name: name ?? undefined,
   workspaceId,
   role,
   csrfToken,

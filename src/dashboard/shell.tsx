@@ -1,6 +1,7 @@
 import { DropdownMenu } from "radix-ui";
 import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
+import { Actor } from "./kit/actor.tsx";
 import { useAnnounce } from "./kit/toast.tsx";
 import { usePendingCount } from "./live/use-escalations.tsx";
 import { useNotifications } from "./live/use-notifications.ts";
@@ -109,7 +110,9 @@ function Account() {
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content className="menu" align="end" sideOffset={6}>
-          <DropdownMenu.Label className="menu-label">{session.keyId}</DropdownMenu.Label>
+          <DropdownMenu.Label className="menu-label">
+            <Actor id={session.keyId} name={session.name} />
+          </DropdownMenu.Label>
           <DropdownMenu.RadioGroup value={theme} onValueChange={(value) => setTheme(value as Theme)}>
             {THEMES.map(({ theme: value, title }) => (
               <DropdownMenu.RadioItem key={value} value={value} className="menu-item">

@@ -20,7 +20,7 @@ export interface EditParts extends PrepareParts {
   readonly pool: Pool;
 }
 
-/** A person's request to approve an action with other arguments. */
+/** A person's request to have an action with other arguments instead. */
 interface EditCommand {
   readonly workspaceId: string;
   readonly escalationId: string;
@@ -31,7 +31,7 @@ interface EditCommand {
   readonly waiter: Pick<Waiter, "signal">;
 }
 
-/** The escalation as rejected, and the approved one of the edited action; undefined if that needs no approval. */
+/** The escalation as rejected, and that of the edited action, approved or pending; undefined if that needs no approval. */
 export interface EditedEscalation {
   readonly escalation: Escalation;
   readonly replacement: Escalation | undefined;
@@ -39,8 +39,9 @@ export interface EditedEscalation {
 
 /**
  * Rejects an escalation, decides its action with other arguments, and approves that action if it escalates, in one transaction:
- * all of it takes effect or nothing does, and the first of two editors wins. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED,
- * FOUR_EYES, INVALID_FIELD for arguments that the action cannot have or already has, and EDIT_BLOCKED.
+ * all of it takes effect or nothing does, and the first of two editors wins. Where the workspace requires four eyes, the edited
+ * action waits for another person instead. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, FOUR_EYES, INVALID_FIELD for
+ * arguments that the action cannot have or already has, and EDIT_BLOCKED.
  */
 export async function editEscalation(parts: EditParts, command: EditCommand): Promise<EditedEscalation> {
   const { logs, pool } = parts;
@@ -84,17 +85,14 @@ async function apply(
   { action, arguments: edited, note, by }: Edit,
 ): Promise<{ readonly replacedBy: string | null }> {
   const { state, nowMs } = scope;
-  assertFourEyes(state, row, by);
+  await assertFourEyes(scope, row, by);
   const outcome = decide(state, action, nowMs, { undo: [] });
   if (outcome.decision === "block") throw blocked(row.escalationId, outcome);
   const { digest } = actionDigest(action, outcome.toolName, outcome.tool, state.settings.approval_ignores);
   if (digest === row.actionDigest) throw unchanged();
   const replacedBy = outcome.escalationId ?? null;
   const { decisionId } = action;
-  if (replacedBy !== null) {
-    await assertMayApprove(scope, replacedBy, outcome, by);
-    await scope.append(steps(action));
-  }
+  if (replacedBy !== null) await scope.append(steps(action));
   reject(scope, row, {
     note,
     by,
@@ -107,20 +105,24 @@ async function apply(
       ...(replacedBy === null ? {} : { decision_id: decisionId, replaced_by: replacedBy }),
     },
   });
-  if (replacedBy !== null) await approve(scope, replacedBy, { note, by, editedFrom: row.escalationId });
+  if (replacedBy === null) return { replacedBy };
+  if (state.settings.four_eyes) await leavePending(scope, replacedBy, row);
+  else await approve(scope, replacedBy, { note, by, editedFrom: row.escalationId });
   return { replacedBy };
 }
 
-/** Throws FOUR_EYES if the edited action joins an escalation that the editor asked for. */
-async function assertMayApprove(
-  { transaction, state }: ChangeScope,
+/**
+ * Leaves the escalation of an edited action to another person. The decision on the action has made the editor one who asked; those
+ * who asked for the action as it was wait for this one, and so count as well.
+ */
+async function leavePending(
+  { transaction, state: { workspaceId } }: ChangeScope,
   escalationId: string,
-  { escalationExpiresAtMs }: Outcome,
-  by: string,
+  edited: EscalationRow,
 ): Promise<void> {
-  if (escalationExpiresAtMs !== undefined) return;
-  const joined = { workspaceId: state.workspaceId, escalationId };
-  assertFourEyes(state, await transaction.findOneOrFail(EscalationEntity, joined), by);
+  const row = await transaction.findOneOrFail(EscalationEntity, { workspaceId, escalationId }, { refresh: true });
+  const askedBy = [...new Set([...row.askedBy, ...edited.askedBy])].sort();
+  transaction.assign(row, { askedBy, editedFrom: edited.escalationId });
 }
 
 function reject(

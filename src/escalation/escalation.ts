@@ -4,12 +4,13 @@ import type { ChangeScope } from "../log/changes.ts";
 import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
+import { sharedParty } from "../registry/parties.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS, escalationStatusFromNumber } from "../state/types.ts";
-import type { WorkspaceState } from "../state/workspace.ts";
 import { stored } from "../store/database.ts";
 import { EscalationEntity, type EscalationRow as EscalationTableRow } from "../store/entities.ts";
 import { listEscalations, readEscalations, readExpired } from "../store/sql/read-escalations.ts";
+import { readerWithin } from "../store/transaction.ts";
 import { rejectExpired } from "./expiry.ts";
 
 /** An action that waits, or waited, for a person's approval. */
@@ -38,7 +39,7 @@ export interface Escalation {
   readonly extendedUntilMs: number | null;
   /** The arguments, as JSON text, that a person approved in place of the action's own. */
   readonly editedArguments: string | null;
-  /** The escalation whose edit approved this one. */
+  /** The escalation whose edit asked for this one. */
   readonly editedFrom: string | null;
   /** The decision that escalated. */
   readonly receipt: DecisionReceipt;
@@ -74,10 +75,10 @@ export interface EscalationResolution {
   readonly editedFrom: string | null;
 }
 
-/** Returns an escalation as it was while it was pending, whatever happened since, with the asks and extensions that it has now. */
+/** Returns an escalation as it was while it was pending, whatever happened since, with the asks, edits and extensions that it has now. */
 export function asPending(escalation: Escalation): Escalation {
   const unresolved = { resolvedSeq: null, resolvedAtMs: null, resolvedBy: null, note: null };
-  const unused = { usedBy: null, usedAtMs: null, replacedBy: null, editedArguments: null, editedFrom: null };
+  const unused = { usedBy: null, usedAtMs: null, replacedBy: null, editedArguments: null };
   const { extendedUntilMs, receipt } = escalation;
   const expiresAtMs = extendedUntilMs ?? Date.parse(receipt.body.escalation_expires_at ?? "");
   return { ...escalation, ...unresolved, ...unused, expiresAtMs, status: "pending" };
@@ -88,8 +89,8 @@ export function asResolved(
   pending: Escalation,
   { status, seq, atMs, by, note, ...end }: EscalationResolution,
 ): Escalation {
-  const { asked, expiresAtMs, replacedBy, editedArguments, editedFrom } = end;
-  const edit = { replacedBy, editedArguments, editedFrom };
+  const { asked, expiresAtMs, replacedBy, editedArguments } = end;
+  const edit = { replacedBy, editedArguments, editedFrom: end.editedFrom ?? pending.editedFrom };
   const resolved = { status, resolvedSeq: seq, resolvedAtMs: atMs, resolvedBy: by, note, asked, ...edit };
   return { ...pending, ...resolved, expiresAtMs: expiresAtMs ?? pending.expiresAtMs };
 }
@@ -177,14 +178,16 @@ interface ResolveCommand {
 /**
  * Resolves an escalation; the first resolution wins, on whichever replica it arrives. Returns the escalation as resolved.
  * Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, also when it has expired, FOUR_EYES if the workspace requires them and the
- * key itself asked, and INVALID_FIELD for a note that cannot be stored.
+ * key counts as one that asked, and INVALID_FIELD for a note that cannot be stored.
  */
 export async function resolveEscalation(context: EscalationContext, command: ResolveCommand): Promise<Escalation> {
   const { escalationId, resolution: status, by } = command;
   const note = command.note === null ? null : checkedText("note", command.note);
   const pending = await getEscalation(context, escalationId, null);
-  return changePending(context, by, escalationId, async ({ transaction, state, nowMs, nextSeq, seal }, row) => {
-    assertFourEyes(state, row, by);
+  return changePending(context, by, escalationId, async (scope, row) => {
+    const { transaction, state, nowMs, nextSeq, seal } = scope;
+    await assertFourEyes(scope, row, by);
+    const { editedFrom } = row;
     const isApproved = status === "approved";
     const expiresAtMs = isApproved ? nowMs + state.settings.approval_ttl_seconds * 1000 : row.expiresAtMs;
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by, note, expiresAtMs };
@@ -197,6 +200,7 @@ export async function resolveEscalation(context: EscalationContext, command: Res
       note,
       asked: row.asked,
       ...(isApproved ? { expires_at: new Date(expiresAtMs).toISOString() } : {}),
+      ...(isApproved && (editedFrom ?? null) !== null ? { edited_from: editedFrom as string } : {}),
     });
     return { ...pending, ...resolved, asked: row.asked, status };
   });
@@ -305,13 +309,23 @@ function alreadyResolved(escalationId: string, status: EscalationStatus): Contro
   return new ControlPlaneError(ErrorReason.ESCALATION_RESOLVED, message, { escalation_id: escalationId, status });
 }
 
-/** Throws FOUR_EYES if the workspace requires them and the key itself asked for the escalation. */
-export function assertFourEyes({ settings }: WorkspaceState, row: EscalationTableRow, by: string): void {
-  if (settings.four_eyes && row.askedBy.includes(by)) throw fourEyes(row.escalationId);
+/**
+ * Throws FOUR_EYES if the workspace requires them and the key asked for the escalation, or counts as the same party as one that
+ * asked.
+ */
+export async function assertFourEyes(
+  { transaction, state: { settings, workspaceId } }: ChangeScope,
+  { escalationId, askedBy }: EscalationTableRow,
+  by: string,
+): Promise<void> {
+  if (!settings.four_eyes) return;
+  if (askedBy.includes(by)) throw fourEyes(escalationId, "the key asked for");
+  const shared = await sharedParty(readerWithin(transaction), workspaceId, by, askedBy);
+  if (shared !== undefined) throw fourEyes(escalationId, `the key counts as ${shared}, as one does that asked for`);
 }
 
-function fourEyes(escalationId: string): ControlPlaneError {
-  const message = `the key asked for escalation \`${escalationId}\`; the workspace wants another to resolve it`;
+function fourEyes(escalationId: string, why: string): ControlPlaneError {
+  const message = `${why} escalation \`${escalationId}\`; the workspace wants another to resolve it`;
   return new ControlPlaneError(ErrorReason.FOUR_EYES, message, { escalation_id: escalationId });
 }
 

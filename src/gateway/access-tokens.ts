@@ -5,6 +5,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { nameFault } from "../policy/names.ts";
+import { personName } from "../registry/person-name.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
@@ -128,7 +129,8 @@ export class AccessTokens {
     if (agentId === undefined) throw tokenInvalid(`names no agent, or several, in its claim \`${agentClaim}\``);
     const audiences = typeof payload.aud === "string" ? [payload.aud] : (payload.aud ?? []);
     const expiresAtMs = (payload.exp ?? 0) * 1000;
-    const caller = { workspaceId, keyId: `oidc:${value}`, role: Role.AGENT, agentId, isKeyBound: true, isEnded: false };
+    const keyId = keyIdOf(payload, value);
+    const caller = { workspaceId, keyId, role: Role.AGENT, agentId, isKeyBound: true, isEnded: false };
     return { caller: { ...caller, expiresAtMs }, audiences };
   }
 
@@ -194,6 +196,17 @@ async function readDocument(address: string): Promise<Record<string, unknown>> {
   const document: unknown = await readServerJson(await readText(response.body, MAX_DOCUMENT_BYTES));
   if (typeof document !== "object" || document === null) throw new Error(`${address} is not an object`);
   return document as Record<string, unknown>;
+}
+
+/**
+ * Names a token for the log: by its issuer and subject, as the person is named who signs in as this subject; without a subject by
+ * the agent that it names. Throws KEY_INVALID for a name that could be a person's.
+ */
+function keyIdOf({ iss, sub }: JWTPayload, agent: string): string {
+  const name = personName(iss, sub);
+  if (name !== undefined) return name;
+  if (sub !== undefined || agent.includes("|")) throw tokenInvalid("has no subject that could be told from others");
+  return `oidc:${agent}`;
 }
 
 /** Returns the scopes of a token: `scope` (RFC 9068) or `scp`, which some issuers use. */

@@ -12,7 +12,7 @@ import type { AccessTokens } from "./access-tokens.ts";
 /** Caller of the gateway: a key of the workspace, and the agent that it acts for. */
 export interface McpCaller {
   readonly workspaceId: string;
-  /** `key_…`, `crd_…`, `fed_…`. */
+  /** `key_…`, `crd_…`, `fed_…`; for an access token `oidc:` and its issuer and subject. */
   readonly keyId: string;
   readonly role: Role;
   readonly agentId: string;

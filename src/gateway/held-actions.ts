@@ -9,6 +9,7 @@ import { EscalationFeed } from "../escalation/feed.ts";
 import { waitEscalation } from "../escalation/watch.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { argumentsFrom } from "../policy/names.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
 import { canonicalJson } from "../tree/canonical.ts";
@@ -58,8 +59,8 @@ export type DecidedOutcome =
       readonly isApproved: boolean;
     }
   | { readonly kind: "blocked"; readonly sealed: SealedDecision }
-  /** The action waits for a person. */
-  | { readonly kind: "pending"; readonly sealed: SealedDecision };
+  /** The action waits for a person; `edited`: the arguments that one gave it and another still has to approve. */
+  | { readonly kind: "pending"; readonly sealed: SealedDecision; readonly edited?: JsonObject | undefined };
 
 /** Outcome of a held action; `pending` if nobody answered in time, while the escalation continues. */
 export type HeldOutcome =
@@ -167,9 +168,10 @@ export class HeldActions {
     let outcome: HeldOutcome = outcomeOf(decided, action.arguments);
     while (outcome.kind === "pending") {
       const { sealed }: DecidedOutcome = outcome;
-      const escalation = await this.#wait(action, sealed, signal, startedAt);
+      const escalation = await this.#answered(action, sealed, signal, startedAt);
       action.signal.throwIfAborted();
       if (escalation === undefined) return outcome;
+      if (escalation.status === "pending") return pendingEdit(sealed, escalation);
       if (isRejected(escalation)) return { kind: "rejected", sealed, escalation };
       outcome = (await this.resume(action, escalation)) ?? { kind: "changed", sealed };
       // Escalated again: an identical call has used the approval, so this one waits for another.
@@ -194,6 +196,19 @@ export class HeldActions {
     return outcome.kind === "allowed" ? { ...outcome, isApproved: true } : outcome;
   }
 
+  /**
+   * Returns the escalation that stands in the place of another: where two people have to agree, the edited action waits for another
+   * person, who may edit it again. An edit that stands is approved.
+   */
+  async standing(caller: McpCaller, escalation: Escalation): Promise<Escalation> {
+    for (let standing = escalation; ; ) {
+      if (standing.editedArguments === null || standing.replacedBy === null) return standing;
+      const edited = await this.escalation(caller, standing.replacedBy);
+      if (edited.status === "approved") return standing;
+      standing = edited;
+    }
+  }
+
   /** Returns an escalation of the caller's agent. Rejects with ESCALATION_NOT_FOUND. */
   async escalation({ workspaceId, agentId }: McpCaller, escalationId: string): Promise<Escalation> {
     const log = await this.#options.logs.of(workspaceId);
@@ -216,10 +231,31 @@ export class HeldActions {
     return usedBy !== null || (status === "approved" && expiresAtMs <= nowMs);
   }
 
-  /** Returns the escalation once it is resolved; undefined if the signal aborts first. */
+  /**
+   * Returns the escalation that stands once it is answered. If the signal aborts first, returns the pending one of the edited action,
+   * and undefined for an action that nobody has edited.
+   */
+  async #answered(
+    action: HeldAction,
+    { escalationId = "" }: SealedDecision,
+    signal: AbortSignal,
+    startedAt: number,
+  ): Promise<Escalation | undefined> {
+    let asked: Escalation | undefined;
+    let standing: Escalation | undefined;
+    do {
+      const answer = await this.#wait(action, standing?.escalationId ?? escalationId, signal, startedAt);
+      if (answer === undefined) return standing;
+      asked ??= answer;
+      standing = await this.standing(action.caller, asked);
+    } while (standing.status === "pending");
+    return standing;
+  }
+
+  /** Returns an escalation once it is resolved; undefined if the signal aborts first. */
   async #wait(
     { caller: { workspaceId, agentId }, onWaiting }: HeldAction,
-    { escalationId = "" }: SealedDecision,
+    escalationId: string,
     signal: AbortSignal,
     startedAt: number,
   ): Promise<Escalation | undefined> {
@@ -244,6 +280,12 @@ function outcomeOf(sealed: SealedDecision, args: JsonObject): DecidedOutcome {
     return { kind: "allowed", arguments: args, sealed, isApproved: sealed.path === "approved" };
   }
   return { kind: sealed.decision === "block" ? "blocked" : "pending", sealed };
+}
+
+/** Returns the outcome of an action that a person edited and another still has to approve. */
+function pendingEdit(sealed: SealedDecision, { escalationId, receipt }: Escalation): HeldOutcome {
+  const edited = argumentsFrom(receipt.body.action.metadata);
+  return { kind: "pending", sealed: { ...sealed, escalationId }, edited };
 }
 
 /** True for an escalation that was rejected without edited arguments. */

@@ -260,7 +260,8 @@ function answerFrom(
   }
   if (outcome.kind === "rejected") return { kind: "deny", reason: rejectedText(tool, outcome.escalation) };
   if (outcome.kind === "blocked") return { kind: "deny", reason: blockedText(tool, sealed) };
-  return { kind: whenPending, reason: pendingText(tool, sealed, escalationPage(publicUrl, sealed)) };
+  const edited = outcome.kind === "pending" ? outcome.edited : undefined;
+  return { kind: whenPending, reason: pendingText(tool, sealed, escalationPage(publicUrl, sealed), edited) };
 }
 
 /** Sends a reply: the output alone, or, to a hook that wants it signed, output and decision with the signature. */

@@ -38,7 +38,7 @@ const REQUEST_ID = "gateway-task";
 
 /** Parts and settings of `EscalationTasks`. */
 export interface EscalationTasksOptions {
-  readonly calls: Pick<ToolCalls, "escalation" | "resume" | "withdraw">;
+  readonly calls: Pick<ToolCalls, "escalation" | "standing" | "resume" | "withdraw">;
   readonly lists: Pick<DefinitionLists, "tool">;
   readonly forwarding: Pick<Forwarding, "giveWay" | "send" | "relay">;
   readonly ends: Pick<McpEnds, "watch">;
@@ -54,6 +54,12 @@ type Status =
   | { readonly status: "working" | "cancelled"; readonly statusMessage: string }
   | { readonly status: "completed"; readonly result: JsonObject }
   | { readonly status: "failed"; readonly statusMessage: string; readonly error: JsonObject };
+
+/** The escalation that is a task, and the one that stands in its place once it was edited; otherwise the same. */
+interface TaskEscalations {
+  readonly task: Escalation;
+  readonly standing: Escalation;
+}
 
 /** The call of an approved task in this process. */
 interface Run {
@@ -111,7 +117,8 @@ export class EscalationTasks {
   /** Creates the result that gives a client the task of an escalation. */
   async create({ caller, publicUrl }: Exchange, escalationId: string, meta: JsonObject): Promise<JsonObject> {
     const escalation = await this.#options.calls.escalation(caller, escalationId);
-    return { ...this.#view(escalation, waiting(escalation, publicUrl)), resultType: "task", _meta: meta };
+    const view = this.#view({ task: escalation, standing: escalation }, waiting(escalation, publicUrl));
+    return { ...view, resultType: "task", _meta: meta };
   }
 
   /** Answers a request about a task of the gateway's own. */
@@ -122,13 +129,14 @@ export class EscalationTasks {
       const text = `the client does not declare the capability \`${EXTENSION}\``;
       return createError(id, RPC_CODES.missingCapability, text, { requiredCapabilities });
     }
-    const escalation = await this.#find(exchange, ownValue(params, "taskId") as string);
-    if (escalation === undefined) {
+    const task = await this.#find(exchange, ownValue(params, "taskId") as string);
+    if (task === undefined) {
       return unknownTask(id);
     }
-    if (method === "tasks/cancel") await this.#cancel(exchange, escalation);
+    const found = { task, standing: await this.#options.calls.standing(exchange.caller, task) };
+    if (method === "tasks/cancel") await this.#cancel(exchange, found);
     // Tasks do not ask for input, so any input is ignored.
-    const result = method === "tasks/get" ? await this.#get(exchange, escalation, params) : {};
+    const result = method === "tasks/get" ? await this.#get(exchange, found, params) : {};
     return createResult(id, { ...result, resultType: "complete" });
   }
 
@@ -147,11 +155,11 @@ export class EscalationTasks {
     }
   }
 
-  async #get(exchange: Exchange, escalation: Escalation, params: JsonObject): Promise<JsonObject> {
-    const key = keyOf(exchange, escalation);
-    const run = this.#running.get(key) ?? this.#kept.get(key) ?? this.#begin(key, exchange, escalation, params);
-    if (run === undefined) return this.#view(escalation, waiting(escalation, exchange.publicUrl));
-    return this.#view(escalation, run.status, run.changedAtMs);
+  async #get(exchange: Exchange, found: TaskEscalations, params: JsonObject): Promise<JsonObject> {
+    const key = keyOf(exchange, found.task);
+    const run = this.#running.get(key) ?? this.#kept.get(key) ?? this.#begin(key, exchange, found.standing, params);
+    if (run === undefined) return this.#view(found, waiting(found.standing, exchange.publicUrl));
+    return this.#view(found, run.status, run.changedAtMs);
   }
 
   /** Begins the call after an approval, or returns its final state without a call. Undefined for a pending escalation. */
@@ -227,21 +235,22 @@ export class EscalationTasks {
     }
   }
 
-  async #cancel(exchange: Exchange, escalation: Escalation): Promise<void> {
-    const key = keyOf(exchange, escalation);
+  async #cancel(exchange: Exchange, { task, standing }: TaskEscalations): Promise<void> {
+    const key = keyOf(exchange, task);
     const run = this.#running.get(key);
     if (run !== undefined) {
       run.status = CANCELLED;
       run.ending.abort(new ControlPlaneError(ErrorReason.CANCELLED, "the client cancelled the task"));
-    } else if (escalation.status === "pending") {
-      await this.#options.calls.withdraw(exchange.caller, escalation.escalationId);
+    } else if (standing.status === "pending") {
+      await this.#options.calls.withdraw(exchange.caller, standing.escalationId);
     } else if (!this.#kept.has(key)) {
       this.#kept.set(key, { ending: new AbortController(), status: CANCELLED, changedAtMs: Date.now() });
     }
   }
 
-  #view(escalation: Escalation, status: Status, changedAtMs?: number): JsonObject {
-    const { escalationId, receipt, expiresAtMs, resolvedAtMs } = escalation;
+  #view({ task, standing }: TaskEscalations, status: Status, changedAtMs?: number): JsonObject {
+    const { escalationId, receipt } = task;
+    const { expiresAtMs, resolvedAtMs } = standing;
     const createdAtMs = Date.parse(receipt.body.at);
     const changed = Math.max(createdAtMs, changedAtMs ?? 0, resolvedAtMs ?? 0);
     const lastUpdatedAt = new Date(changed).toISOString();
@@ -251,7 +260,7 @@ export class EscalationTasks {
       createdAt: receipt.body.at,
       lastUpdatedAt,
       ttlMs: Math.round(until - createdAtMs),
-      pollIntervalMs: escalation.status === "pending" ? POLL_WAITING_MS : POLL_RUNNING_MS,
+      pollIntervalMs: standing.status === "pending" ? POLL_WAITING_MS : POLL_RUNNING_MS,
       ...status,
     };
   }

@@ -187,6 +187,11 @@ export class ToolCalls {
     return this.#held.escalation(caller, escalationId);
   }
 
+  /** Returns the escalation that stands in the place of another once that was edited. */
+  standing(caller: McpCaller, escalation: Escalation): Promise<Escalation> {
+    return this.#held.standing(caller, escalation);
+  }
+
   /** Withdraws one request of the caller's agent for approval. Does nothing if the escalation is resolved. */
   withdraw(caller: McpCaller, escalationId: string): Promise<void> {
     return this.#held.withdraw(caller, escalationId);
@@ -274,7 +279,7 @@ export class ToolCalls {
     const { kind, sealed } = outcome;
     if (kind === "blocked") return blockedResult(tool, sealed);
     if (kind === "rejected") return rejectedResult(tool, decisionMeta(sealed), outcome.escalation);
-    return pendingResult(tool, sealed, escalationPage(publicUrl, sealed));
+    return pendingResult(tool, sealed, escalationPage(publicUrl, sealed), outcome.edited);
   }
 }
 

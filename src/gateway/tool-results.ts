@@ -69,12 +69,32 @@ export function waitingText(tool: string, publicUrl: string | undefined, escalat
   return `waiting for a person to approve \`${tool}\` (escalation ${escalationId})${where}`;
 }
 
-/** Text for a model about a call that waits for a person, and how to continue. */
-export function pendingText(tool: string, sealed: SealedDecision, page: string | undefined): string {
+/** Maximum characters of arguments in a text. */
+const MAX_ARGUMENTS = 10_000;
+
+function argumentsText(args: JsonObject): string {
+  const text = JSON.stringify(args);
+  return text.length <= MAX_ARGUMENTS ? text : "that the escalation shows";
+}
+
+/**
+ * Text for a model about a call that waits for a person, and how to continue. `edited`: the arguments that a person gave it and
+ * another has to approve.
+ */
+export function pendingText(
+  tool: string,
+  sealed: SealedDecision,
+  page: string | undefined,
+  edited: JsonObject | undefined,
+): string {
   const where = page === undefined ? "" : ` They decide at ${page}.`;
+  const [who, which] =
+    edited === undefined
+      ? ["a person to approve it", "the same arguments"]
+      : ["another person to approve it as a first one changed it", `the arguments ${argumentsText(edited)}`];
   const text =
-    `This call of \`${tool}\` waits for a person to approve it (escalation ${sealed.escalationId}). ${notRun(tool)}${where} ` +
-    "Call it again with the same arguments to continue waiting; once approved, it runs once.";
+    `This call of \`${tool}\` waits for ${who} (escalation ${sealed.escalationId}). ${notRun(tool)}${where} ` +
+    `Call it again with ${which} to continue waiting; once approved, it runs once.`;
   return [text, ...reasonLines(sealed)].join("\n");
 }
 
@@ -112,9 +132,14 @@ export function errorFromRefusal(id: RpcId, { content, _meta }: JsonObject): Rpc
 }
 
 /** Creates the result of a call that still waits for a person. */
-export function pendingResult(tool: string, sealed: SealedDecision, page: string | undefined): JsonObject {
+export function pendingResult(
+  tool: string,
+  sealed: SealedDecision,
+  page: string | undefined,
+  edited: JsonObject | undefined,
+): JsonObject {
   const meta = { ...decisionMeta(sealed), ...(page === undefined ? {} : { escalation_page: page }) };
-  return refusal(pendingText(tool, sealed, page), meta);
+  return refusal(pendingText(tool, sealed, page, edited), meta);
 }
 
 /** Text for a person about an approved call that still runs for a client that has left. */

@@ -7,10 +7,11 @@ import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts
 import { type Database, stored } from "../store/database.ts";
 import { ApiKeyEntity, AuthorityEntity, type AuthorityRow, SignInEntity } from "../store/entities.ts";
 import { CREDENTIAL_MARK, SIGN_IN_MARK } from "./keys.ts";
+import { personFromName } from "./person-name.ts";
 
 /** The holder of a key. */
 export interface KeyHolder {
-  /** `key_…`, a credential's `crd_…` or a federation token's `fed_…`. */
+  /** `key_…`, a credential's `crd_…`, a federation token's `fed_…` or a person's name. */
   readonly keyId: string;
   readonly workspaceId: string;
   readonly role: Role;
@@ -225,7 +226,8 @@ export class Authenticator {
     if (signIn === null) return undefined;
     const { holder: keyId, workspaceId, role, person, expiresAtMs: until } = signIn;
     const key = person ? null : await stored(em.findOne(ApiKeyEntity, { keyId, workspaceId, revokedAtMs: null }));
-    if (!person && key === null) return undefined;
+    // People from before they had issuers have to sign in again: under their old names they would be others than themselves.
+    if (person ? personFromName(keyId) === undefined : key === null) return undefined;
     const expiresAtMs = Math.min(until, key?.expiresAtMs ?? Number.POSITIVE_INFINITY);
     const holder = { keyId, workspaceId, role, agentId: null, expiresAtMs, isSignIn: true };
     return { holder, afterEnd: undefined, expiresAtMs, endedAtMs: null };

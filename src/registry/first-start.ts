@@ -82,13 +82,13 @@ interface EnsuredKey {
 
 async function ensureAdminKey(scope: ChangeScope, adminKey: string | undefined): Promise<EnsuredKey> {
   if (adminKey === undefined) {
-    return (await adminKeys(scope)).length > 0 ? {} : { secret: (await putKey(scope, ADMIN)).secret };
+    return (await adminKeys(scope)).length > 0 ? {} : { secret: (await putKey(scope, BY, ADMIN)).secret };
   }
   const known = await scope.transaction.findOne(ApiKeyEntity, { secretHash: hashSecret(adminKey) });
   // A revoked key stays revoked, even if it is still configured.
   if (known !== null) return (known.revokedAtMs ?? null) === null ? {} : { unusableKeyId: known.keyId };
   const revokedKeyIds = await revokeGivenKeys(scope);
-  return { secret: (await putKey(scope, ADMIN, adminKey)).secret, revokedKeyIds };
+  return { secret: (await putKey(scope, BY, ADMIN, adminKey)).secret, revokedKeyIds };
 }
 
 /**

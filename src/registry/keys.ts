@@ -11,10 +11,13 @@ import type { Transaction } from "../store/transaction.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName } from "./checked-text.ts";
 import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "./page.ts";
+import { ownerFault } from "./person-name.ts";
 
 const SECRET_BYTES = 32;
 const PREFIX_LENGTH = 12;
 const KEY_MARK = "acp_";
+/** Author of the changes that the service makes itself. */
+const SYSTEM = "system";
 
 /** Beginning of every credential's secret. */
 export const CREDENTIAL_MARK = "acpc_";
@@ -44,6 +47,8 @@ export interface KeyDraft {
   readonly agentId: string | null;
   /** Seconds until it expires. */
   readonly ttlSeconds?: number | undefined;
+  /** Person or label that keys of one holder have in common; undefined for a key that counts as its maker. */
+  readonly owner?: string | undefined;
 }
 
 /** A key with its secret, which is shown once and never again. */
@@ -58,11 +63,11 @@ interface NewKey extends CreatedKey {
 }
 
 /**
- * Makes a key of a workspace without storing it. The secret is random unless one is given; a given one has an empty prefix,
- * because its beginning may be easy to continue.
+ * Makes a key of a workspace without storing it. `by`: the key or person that makes it, or `system`. The secret is random unless
+ * one is given; a given one has an empty prefix, because its beginning may be easy to continue.
  */
-export function newKey(workspaceId: string, draft: KeyDraft, nowMs: number, given?: string): NewKey {
-  const { name, role, agentId, ttlSeconds } = draft;
+export function newKey(workspaceId: string, by: string, draft: KeyDraft, nowMs: number, given?: string): NewKey {
+  const { name, role, agentId, ttlSeconds, owner = null } = draft;
   const keyId = createId("key");
   const secret = given ?? createSecret();
   const prefix = given === undefined ? prefixOf(secret) : "";
@@ -78,8 +83,12 @@ export function newKey(workspaceId: string, draft: KeyDraft, nowMs: number, give
     expiresAtMs: ttlSeconds === undefined ? null : nowMs + ttlSeconds * 1000,
     revokedAtMs: null,
     endedWithAgent: false,
+    owner,
+    // The service is nobody: all that it made would count as one.
+    createdBy: by === SYSTEM ? null : by,
   };
-  return { secret, key, sealed: { key_id: keyId, name, role, agent_id: agentId, prefix } };
+  const sealed = { key_id: keyId, name, role, agent_id: agentId, prefix, ...(owner === null ? {} : { owner }) };
+  return { secret, key, sealed };
 }
 
 function canAdminister({ role, expiresAtMs, revokedAtMs }: ApiKeyRow, nowMs: number): boolean {
@@ -87,9 +96,9 @@ function canAdminister({ role, expiresAtMs, revokedAtMs }: ApiKeyRow, nowMs: num
   return role === Role.ADMIN && isOpen;
 }
 
-/** Makes a key inside a change. The secret is random unless one is given. */
-export async function putKey(scope: ChangeScope, draft: KeyDraft, given?: string): Promise<CreatedKey> {
-  const { key, sealed, secret } = newKey(scope.state.workspaceId, draft, scope.nowMs, given);
+/** Makes a key inside a change of `by`. The secret is random unless one is given. */
+export async function putKey(scope: ChangeScope, by: string, draft: KeyDraft, given?: string): Promise<CreatedKey> {
+  const { key, sealed, secret } = newKey(scope.state.workspaceId, by, draft, scope.nowMs, given);
   await scope.transaction.insert(ApiKeyEntity, { ...key });
   scope.seal({ type: "key_created", key: sealed });
   return { key, secret };
@@ -108,17 +117,25 @@ function ttlSecondsOf({ ttlSeconds }: KeyDraft, { key_ttl_days: days }: SealedWo
 
 /**
  * Makes a key of the workspace, which expires by the workspace's setting unless the draft says when. It works at once on this
- * replica, and on others when they next look it up. Throws AGENT_NOT_FOUND, and INVALID_FIELD when a key of another role than
- * `agent` is bound to an agent, or would outlive the setting.
+ * replica, and on others when they next look it up. Throws AGENT_NOT_FOUND, and INVALID_FIELD for a name or owner that is none, and
+ * when a key of another role than `agent` is bound to an agent, or would outlive the setting.
  */
 export function createKey(log: WorkspaceLog, by: string, draft: KeyDraft): Promise<CreatedKey> {
   const name = checkedName("name", draft.name);
   const { agentId, role } = draft;
+  const owner = checkedOwner(draft.owner);
   if (agentId !== null && role !== Role.AGENT) throw invalidField("agent_id", "goes with the role `agent` only");
   return log.change(by, async (scope) => {
     if (agentId !== null) getAgent(scope.state, agentId);
-    return putKey(scope, { ...draft, name, ttlSeconds: ttlSecondsOf(draft, scope.state.settings) });
+    const ttlSeconds = ttlSecondsOf(draft, scope.state.settings);
+    return putKey(scope, by, { ...draft, name, owner, ttlSeconds });
   });
+}
+
+function checkedOwner(owner: string | undefined): string | undefined {
+  const fault = owner === undefined ? undefined : ownerFault(owner);
+  if (fault !== undefined) throw invalidField("owner", fault);
+  return owner?.trim();
 }
 
 /** Returns the keys that may administer the workspace now. */

@@ -1,9 +1,10 @@
 import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { type Database, isUniqueViolation, stored } from "../store/database.ts";
-import { SignInEntity, UsedChoiceEntity, WorkspaceEntity } from "../store/entities.ts";
+import { PersonEntity, SignInEntity, UsedChoiceEntity, WorkspaceEntity } from "../store/entities.ts";
 import type { Transaction } from "../store/transaction.ts";
 import type { KeyHolder } from "./authenticator.ts";
 import { createSecret, hashSecret, SIGN_IN_MARK } from "./keys.ts";
+import { personFromName } from "./person-name.ts";
 
 /** Milliseconds after which a person has to sign in again. */
 const LIFETIME_MS = 43_200_000;
@@ -18,8 +19,15 @@ export interface SignInDraft {
   /** The key's id, or the person's name; `resolved_by` and the log show it. */
   readonly holder: string;
   readonly role: Role;
-  /** True for a person without a key. */
-  readonly person: boolean;
+  /** Labels of a person without a key; null for the holder of a key. */
+  readonly labels: PersonLabels | null;
+}
+
+/** Texts that stand beside a person's name, as the identity provider gave them at the last sign-in. */
+interface PersonLabels {
+  /** Verified email address; null if there is none. */
+  readonly email: string | null;
+  readonly displayName: string | null;
 }
 
 /** A sign-in with the secret of its cookie, which is not stored. */
@@ -81,13 +89,17 @@ export class SignIns {
     const secret = createSecret(SIGN_IN_MARK);
     const createdAtMs = this.#clock.now();
     const expiresAtMs = createdAtMs + LIFETIME_MS;
-    const { workspaceId, holder } = draft;
+    const { workspaceId, holder, role, labels } = draft;
+    const person = labels === null ? undefined : personFromName(holder);
     const insert = async (em: Transaction): Promise<void> => {
       await em.nativeDelete(SignInEntity, { workspaceId, holder, expiresAtMs: { $lte: createdAtMs } });
       const order = { orderBy: { createdAtMs: "desc" }, offset: MAX_PER_HOLDER - 1, limit: MAX_PER_HOLDER } as const;
       const oldest = await em.find(SignInEntity, { workspaceId, holder }, order);
       for (const { secretHash } of oldest) await em.nativeDelete(SignInEntity, { secretHash });
-      await em.insert(SignInEntity, { ...draft, secretHash: hashSecret(secret), createdAtMs, expiresAtMs });
+      const row = { workspaceId, holder, role, person: labels !== null, createdAtMs, expiresAtMs };
+      await em.insert(SignInEntity, { ...row, secretHash: hashSecret(secret) });
+      if (person === undefined) return;
+      await em.upsert(PersonEntity, { workspaceId, ...person, ...labels, signedInAtMs: createdAtMs });
     };
     return { secret, expiresAtMs, insert };
   }

@@ -180,7 +180,7 @@ export async function createWorkspace(
   const { workspaceId, ...settings } = draft;
   const workspace = withChanges({ ...DEFAULTS, workspaceId, name: workspaceId, createdAtMs: nowMs }, settings);
   const firstAdmin = { name: "first admin", role: Role.ADMIN, agentId: null };
-  const { key, sealed, secret } = newKey(workspaceId, firstAdmin, nowMs, givenSecret);
+  const { key, sealed, secret } = newKey(workspaceId, by, firstAdmin, nowMs, givenSecret);
   const changes: ControlChange[] = [
     {
       type: "workspace_created",

@@ -89,6 +89,8 @@ export type SealedKey = {
   readonly role: number;
   readonly agent_id: string | null;
   readonly prefix: string;
+  /** Person or label; absent for a key that counts as its maker. */
+  readonly owner?: string;
 };
 
 /** The kinds of authority. */
@@ -268,9 +270,9 @@ export type ControlChange =
       readonly cause?: EscalationCause;
       /** RFC 3339 UTC, until when an approval is usable. Absent for a rejection. */
       readonly expires_at?: string;
-      /** Edit that a person approved in place of the rejected action. */
+      /** Edit that a person made in place of the rejected action; approved at once, unless the workspace requires four eyes. */
       readonly edit?: SealedEdit;
-      /** Approval: the escalation whose edit approved this one. */
+      /** Approval: the escalation whose edit asked for this one. */
       readonly edited_from?: string;
     }
   | {

@@ -36,7 +36,10 @@ export const LedgerHeadEntity = defineEntity({
   },
 });
 
-/** A key, by the SHA-256 of its secret. */
+/**
+ * A key, by the SHA-256 of its secret. `owner` names a person or is a label. `createdBy` is the key or person that made it; null
+ * for the service itself, and for keys from before makers were kept.
+ */
 export const ApiKeyEntity = defineEntity({
   name: "ApiKey",
   tableName: "api_key",
@@ -52,6 +55,22 @@ export const ApiKeyEntity = defineEntity({
     expiresAtMs: p.bigint("number").nullable(),
     revokedAtMs: p.bigint("number").nullable(),
     endedWithAgent: p.boolean(),
+    owner: p.text().nullable(),
+    createdBy: p.text().nullable(),
+  },
+});
+
+/** A person who signed in to a workspace, by issuer and subject, with what stands beside their name in the log. */
+export const PersonEntity = defineEntity({
+  name: "Person",
+  tableName: "person",
+  properties: {
+    workspaceId: p.text().primary(),
+    issuer: p.text().primary(),
+    subject: p.text().primary(),
+    email: p.text().nullable(),
+    displayName: p.text().nullable(),
+    signedInAtMs: p.bigint("number"),
   },
 });
 
@@ -407,6 +426,7 @@ export const ENTITIES = [
   ApiKeyEntity,
   SignInEntity,
   UsedChoiceEntity,
+  PersonEntity,
   McpServerEntity,
   McpDefinitionEntity,
   AgentEntity,

@@ -450,6 +450,19 @@ const PRINCIPALS = [`alter table ledger_entry add column principal_id text colla
 
 /** A process of an earlier version creates workspaces without the column during an upgrade. */
 const KEY_TTLS = ["alter table workspace add column key_ttl_days integer not null default 0"];
+/** Owners and makers of keys, and people with the labels that stand beside their names. Entries of the log keep the old names. */
+const PEOPLE = [
+  `alter table api_key add column owner text, add column created_by text collate "C"`,
+  `create table person (
+    workspace_id text collate "C" not null,
+    issuer text collate "C" not null,
+    subject text collate "C" not null,
+    email text,
+    display_name text,
+    signed_in_at_ms bigint not null,
+    primary key (workspace_id, issuer, subject)
+  )`,
+];
 
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -467,4 +480,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0011-used-choices", statements: USED_CHOICES },
   { name: "0012-principals", statements: PRINCIPALS },
   { name: "0013-key-ttls", statements: KEY_TTLS },
+  { name: "0014-people", statements: PEOPLE },
 ];

@@ -63,6 +63,8 @@ interface Call {
 interface Step {
   readonly when: "pending" | "running" | "done";
   readonly do: string;
+  /** Owner of the operator's key. Default: the workspace's admin key. */
+  readonly as?: string;
   readonly note?: string;
   readonly arguments?: Args;
   readonly mandate?: object;
@@ -132,6 +134,8 @@ interface World {
   readonly key: string;
   /** Calls the service over REST with the workspace's admin key, or another one. */
   rest(request: string, body?: object, key?: string): Promise<Json>;
+  /** Makes an operator's key of an owner. */
+  keyOf(owner: string): Promise<string>;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of many shapes, read by name
@@ -175,7 +179,8 @@ async function createWorld({ http, rest: host }: TestService, given: Given): Pro
   };
   const key = await keys[given.key ?? "bound"]();
   if (given.agent_status === "revoked") await rest(`POST /v1/enforce/agents/${agentId}/revoke`, {});
-  return { agentId, principalId, sessionId, key, rest };
+  const keyOf = (owner: string): Promise<string> => newKey({ role: "operator", owner });
+  return { agentId, principalId, sessionId, key, rest, keyOf };
 }
 
 function openNetworkOf({ http, grpc }: TestService, { given }: Scenario): Promise<Network> {
@@ -273,12 +278,17 @@ class Attempt {
       // The answer that names the escalation is still on its way to the library.
       await pause(ANSWER_MS);
     }
-    const { rest, agentId, sessionId, key } = this.#world;
+    const { rest, agentId, sessionId, key, keyOf } = this.#world;
+    const by = step.as === undefined ? undefined : await keyOf(step.as);
+    const resolve = async (escalation: Json, resolution: string): Promise<Json> =>
+      this.#resolve(escalation.escalation_id, resolution, step.note, by);
     const path = async () => `/v1/enforce/escalations/${(await this.#firstEscalation()).escalation_id}`;
     const steps: Readonly<Record<string, () => unknown>> = {
-      approve: async () => this.#resolve((await this.#firstEscalation()).escalation_id, "approved", step.note),
-      reject: async () => this.#resolve((await this.#firstEscalation()).escalation_id, "rejected", step.note),
-      edit: async () => rest(`POST ${await path()}/edit`, { arguments: step.arguments }),
+      approve: async () => resolve(await this.#firstEscalation(), "approved"),
+      reject: async () => resolve(await this.#firstEscalation(), "rejected"),
+      edit: async () => rest(`POST ${await path()}/edit`, { arguments: step.arguments }, by),
+      approve_edit: async () => resolve(await this.#editedEscalation(), "approved"),
+      reject_edit: async () => resolve(await this.#editedEscalation(), "rejected"),
       withdraw: async () => rest(`POST ${await path()}/withdraw`, {}, key),
       publish: () => rest("POST /v1/enforce/mandates", step.mandate),
       revoke: () => rest(`POST /v1/enforce/agents/${agentId}/revoke`, {}),
@@ -293,8 +303,15 @@ class Attempt {
     await run();
   }
 
-  #resolve(escalationId: string, resolution: string, note?: string): Promise<Json> {
-    return this.#world.rest(`POST /v1/enforce/escalations/${escalationId}/resolve`, { resolution, note });
+  #resolve(escalationId: string, resolution: string, note?: string, key?: string): Promise<Json> {
+    return this.#world.rest(`POST /v1/enforce/escalations/${escalationId}/resolve`, { resolution, note }, key);
+  }
+
+  /** Gives the escalation of the edited action, once the library has had the time to find out about the edit. */
+  async #editedEscalation(): Promise<Json> {
+    await pause(ANSWER_MS);
+    const { replaced_by } = await this.#firstEscalation();
+    return { escalation_id: replaced_by };
   }
 
   async #firstEscalation(): Promise<Json> {

@@ -19,7 +19,7 @@ const rule = (decision: Decision, pattern: string) => ({
   conditions: { matchActionTypes: [pattern] },
 });
 const ROW = "[data-screen=decisions] li[data-id]";
-const HOSTILE = 'payer <img src=x onerror="window.hacked=1">';
+const HOSTILE = 'payer\u00a0<img src=x onerror="window.hacked=1">';
 
 describeInBrowser("the feed of decisions", () => {
   let dashboard: Dashboard;
@@ -149,6 +149,7 @@ describeInBrowser("the feed of decisions", () => {
   it("shows hostile names inert.", async () => {
     const page = await live(await dashboard.open("/decisions"));
     await page.getByText("<img src=x", { exact: false }).first().waitFor();
+    await page.locator(".unseen", { hasText: "U+00A0" }).first().waitFor();
     expect(await page.evaluate(() => (window as unknown as { hacked?: number }).hacked)).to.equal(undefined);
     expect(await page.locator(`${ROW} img`).count()).to.equal(0);
   });

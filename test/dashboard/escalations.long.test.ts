@@ -259,12 +259,7 @@ describeInBrowser("the escalations", () => {
     await other.evaluate(() => window.dispatchEvent(new Event("offline")));
     await other.context().setOffline(false);
     await dashboard.service.resolve(id, "rejected");
-    await answered(id, other)
-      .getByText(/^by key_/)
-      .waitFor();
-    await answered(id)
-      .getByText(/^by key_/)
-      .waitFor();
+    for (const on of [other, page]) await answered(id, on).locator('.actor[title^="key_"]').waitFor();
     expect(await card(id, other).count()).to.equal(0);
     const raced = await ask({ amount: 801, to: "TWO" });
     await Promise.all([card(raced).waitFor(), card(raced, other).waitFor()]);
@@ -291,7 +286,7 @@ describeInBrowser("the escalations", () => {
     await card(id).locator("[data-action=approve]").click();
     await answered(id).getByText("approved", { exact: true }).waitFor();
     const { escalation } = await rest(`GET /v1/enforce/escalations/${id}`);
-    const { resolved_by: first } = escalation as unknown as { resolved_by: string };
+    const { resolved_by_name: first } = escalation as unknown as { resolved_by_name: string };
     await card(id, late).locator("[data-action=reject]").click();
     await late.click("[role=dialog] [data-action=confirm]");
     await late.locator(".announcement").getByText(`It was approved before you: by ${first}.`).waitFor();
@@ -471,7 +466,8 @@ describeInBrowser("the escalations", () => {
 
   it("are read by auditors, and answered by others than the asker where four eyes are needed.", async () => {
     const { rest } = dashboard.service;
-    const key = async (role: string) => String((await rest("POST /v1/admin/keys", { name: role, role })).secret);
+    const key = async (role: string, owner = role) =>
+      String((await rest("POST /v1/admin/keys", { name: role, role, owner })).secret);
     const id = await ask({ amount: 600, to: "EYES" });
     const auditor = await dashboard.open("/escalations", { key: await key("auditor") });
     await card(id, auditor).getByText("A key of the role operator or admin can answer.").waitFor();
@@ -482,8 +478,23 @@ describeInBrowser("the escalations", () => {
     const operator = await dashboard.open("/escalations", { key: await key("operator") });
     await card(id, operator).locator("[data-action=approve]").click();
     await answered(id, operator).waitFor();
-    await rest("PATCH /v1/admin/workspaces/default", { four_eyes: false });
     await auditor.close();
+    const edited = await ask({ amount: 610, to: "EDITED" });
+    await card(edited, operator).locator("[data-action=edit]").click();
+    await operator.fill("[name='argument.amount']", "410");
+    await operator.click("[data-action=review]");
+    await operator.click("[role=dialog] [data-action=confirm]");
+    await operator.getByText("Another person has to approve it now.").waitFor();
+    await answered(edited, operator).getByText("edited: another person has to approve it").waitFor();
+    const { escalation } = await rest(`GET /v1/enforce/escalations/${edited}`);
+    const waits = String((escalation as unknown as { replaced_by: string }).replaced_by);
+    await card(waits, operator).locator("[data-action=approve]").click();
+    await card(waits, operator).locator(".answers [role=alert]").waitFor();
+    const second = await dashboard.open("/escalations", { key: await key("operator", "second") });
+    await card(waits, second).locator("[data-action=approve]").click();
+    await answered(waits, second).locator(".actor", { hasText: "second" }).waitFor();
+    await second.close();
+    await rest("PATCH /v1/admin/workspaces/default", { four_eyes: false });
     await operator.close();
   });
 

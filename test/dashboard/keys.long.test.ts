@@ -77,10 +77,32 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
     await page.locator("[data-id]", { hasText: "runtime" }).getByRole("link", { name: "Bound" }).waitFor();
   });
 
+  it("gives a key an owner, and shows who made it.", async () => {
+    const page = await open("/keys");
+    await page.click("[data-action=create-key]");
+    await page.fill("[name=name]", "approvals");
+    await page.fill("[name=owner]", "oidc:ann@example.com");
+    await page.click("[data-action=submit-key]");
+    await fieldOf(page, "owner").getByText("oidc:{issuer}|{subject}").waitFor();
+    await page.fill("[name=owner]", "Ann Lee");
+    await page.click("[data-action=submit-key]");
+    await page.click("[data-action=stored]");
+    const row = page.locator("[data-id]", { hasText: "approvals" });
+    await row.getByText("of Ann Lee made by first admin").waitFor();
+    const { keys } = await admin().listApiKeys({});
+    const maker = keys.find(({ name }) => name === "first admin")?.keyId ?? "";
+    await row.locator(`.actor[title="${maker}"]`).waitFor();
+    await page.click("[data-action=create-key]");
+    await page.locator("datalist option[value='Ann Lee']").waitFor({ state: "attached" });
+    await page.click("[data-action=cancel]");
+    const revoke = { keyId: keys.find(({ name }) => name === "approvals")?.keyId ?? "" };
+    await admin().revokeApiKey(revoke);
+  });
+
   it("shows why the last admin key and the signing key in use stay.", async () => {
     const page = await open("/keys");
     const { keys } = await admin().listApiKeys({});
-    const own = keys.find(({ name }) => name !== "runtime" && !name.includes("watch"));
+    const own = keys.find(({ name }) => name === "first admin");
     const row = page.locator(`[data-id=${own?.keyId}]`);
     await row.getByText("you are signed in with it").waitFor();
     await row.locator("[data-action=revoke-key]").click();

@@ -19,7 +19,7 @@ rules:
           operator: ">"
           value: 500
 `;
-const HOSTILE = 'evil <img src=x onerror="window.hacked=1">';
+const HOSTILE = 'evil\u00a0<img src=x onerror="window.hacked=1">';
 
 describeInBrowser("the mandates", () => {
   let dashboard: Dashboard;
@@ -311,7 +311,7 @@ describeInBrowser("the mandates", () => {
     const shown = await dashboard.open("/mandates", { key: key.secret ?? "" });
     const row = shown.locator(".mandate-row", { hasText: "evil" });
     await row.waitFor();
-    expect(await row.locator(".shown").innerText()).to.equal(HOSTILE);
+    expect(await row.locator(".shown").innerText()).to.equal(HOSTILE.replace("\u00a0", "U+00A0"));
     expect(await shown.locator("[data-action=new]").count()).to.equal(0);
     await row.locator("a").click();
     await editor(shown).waitFor();

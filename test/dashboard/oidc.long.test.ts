@@ -14,7 +14,7 @@ import {
   screenshot,
 } from "./browser.ts";
 
-const ALICE = { sub: "1", email: "alice@example.com", groups: ["acp-admins"] };
+const ALICE = { sub: "1", email: "alice@example.com", email_verified: true, groups: ["acp-admins"] };
 
 describeInBrowser("signing in to the dashboard by OpenID Connect", () => {
   let dashboard: Dashboard;
@@ -74,15 +74,22 @@ describeInBrowser("signing in to the dashboard by OpenID Connect", () => {
     }, id);
     expect(status).to.equal(200);
     const { escalation } = await service.rest(`GET /v1/enforce/escalations/${id}`);
-    expect(escalation).to.include({ status: "approved", resolved_by: "oidc:alice@example.com" });
+    const person = `oidc:${issuer.url}|1`;
+    expect(escalation).to.include({ resolved_by: person, resolved_by_name: "alice@example.com" });
     const environment = { ACP_URL: service.http, ACP_KEY: service.adminKey };
     const explained = await agentctl(
       ["vault", "explain", decision_id, "--url", service.http, "--key", service.adminKey],
       environment,
     );
-    expect(`${explained.stdout}${explained.stderr}`).to.contain("oidc:alice@example.com");
+    expect(`${explained.stdout}${explained.stderr}`).to.contain(person);
+    await page.goto(`/escalations/${id}`);
+    const resolver = page.locator(".outcome .actor");
+    await resolver.waitFor();
+    expect([await resolver.innerText(), await resolver.getAttribute("title")]).to.deep.equal([ALICE.email, person]);
+    await page.goto("/vault");
+    await page.locator(`.entry-by .actor[title="${person}"]`, { hasText: ALICE.email }).waitFor();
     await page.click("[data-action=account]");
-    await page.getByText("oidc:alice@example.com").waitFor();
+    await page.locator(`.menu-label .actor[title="${person}"]`, { hasText: ALICE.email }).waitFor();
     await page.click("[data-action=sign-out]");
     await page.waitForSelector("[data-screen=sign-in]");
     await page.reload();

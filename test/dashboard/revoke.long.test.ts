@@ -132,10 +132,10 @@ describeInBrowser("revoking an agent in the dashboard", () => {
   });
 
   it("asks for the id of an agent whose name nobody can type.", async () => {
-    const { agent } = await dashboard.service.admin.client(AgentService).registerAgent({ name: "b\u200bad <i>x</i>" });
+    const { agent } = await dashboard.service.admin.client(AgentService).registerAgent({ name: "b\u00a0ad <i>x</i>" });
     const agentId = agent?.agentId ?? "";
     const page = await open(`/agents/${agentId}`);
-    expect(await page.locator("h1").innerText()).to.equal("b[U+200B]ad <i>x</i>");
+    expect(await page.locator("h1").innerText()).to.equal("b[U+00A0]ad <i>x</i>");
     await revoke(page, agentId);
     await page.waitForSelector("[data-verified=true]");
     expect(await page.locator("main i").count()).to.equal(0);

@@ -168,20 +168,86 @@ describe("editing an escalation", () => {
     expect(await reasonOf(edit(ids[0] as string, { amount: 1 }))).to.equal("ESCALATION_RESOLVED");
   });
 
-  it("needs other eyes than those that asked for the action, or for the edited one.", async () => {
-    const { agentId, workspaceId, admin, escalations, enforcement, adminCaller } = workspace;
-    const operator = (keyId: string) => ({ ...callerWith(adminCaller, Role.OPERATOR), keyId });
-    const payment = (amount: number) => ({ agentId, actionType: "ask", metadata: { arguments: { amount } } });
-    const { escalationId = "" } = await enforcement.intercept(payment(45), operator("key_one"));
-    const other = await enforcement.intercept(payment(22), operator("key_two"));
-    await admin.updateWorkspace({ workspaceId, fourEyes: true });
-    const editAs = (keyId: string) =>
-      escalations.editEscalation({ escalationId, arguments: { amount: 22 } }, operator(keyId));
-    for (const keyId of ["key_one", "key_two"]) expect(await reasonOf(editAs(keyId))).to.equal("FOUR_EYES");
-    expect((await get(other.escalationId ?? ""))?.asked).to.equal(1);
-    const { replacement } = await editAs("key_three");
-    expect(replacement).to.include({ escalationId: other.escalationId, status: APPROVED, asked: 2 });
-    await admin.updateWorkspace({ workspaceId, fourEyes: false });
+  describe("where four eyes are needed", () => {
+    const operator = (keyId: string) => ({ ...callerWith(workspace.adminCaller, Role.OPERATOR), keyId });
+    const payment = (amount: number) => ({
+      agentId: workspace.agentId,
+      actionType: "ask",
+      metadata: { arguments: { amount } },
+    });
+    const askAs = async (keyId: string, amount: number) =>
+      (await workspace.enforcement.intercept(payment(amount), operator(keyId))).escalationId ?? "";
+    const editAs = (keyId: string, escalationId: string, amount: number) =>
+      workspace.escalations.editEscalation({ escalationId, arguments: { amount }, note: "less" }, operator(keyId));
+    const approveAs = (keyId: string, escalationId: string) =>
+      workspace.escalations.resolveEscalation({ escalationId, resolution: Resolution.APPROVED }, operator(keyId));
+    const fourEyes = (isOn: boolean) =>
+      workspace.admin.updateWorkspace({ workspaceId: workspace.workspaceId, fourEyes: isOn });
+    before(() => fourEyes(true));
+    after(() => fourEyes(false));
+
+    it("leaves the edited action to another person than the editor and those who asked.", async () => {
+      const escalationId = await askAs("key_one", 45);
+      expect(await reasonOf(editAs("key_one", escalationId, 22))).to.equal("FOUR_EYES");
+      const { escalation, replacement } = await editAs("key_two", escalationId, 22);
+      expect(escalation).to.include({ status: REJECTED, resolvedBy: "key_two", replacedBy: replacement?.escalationId });
+      expect(replacement).to.include({ status: PENDING, asked: 1, editedFrom: escalationId });
+      const edited = replacement?.escalationId ?? "";
+      expect(await get(edited, workspace.replicas[1])).to.deep.equal(replacement);
+      const presented = await workspace.enforcement.intercept(
+        { ...payment(22), escalationId: edited },
+        operator("key_one"),
+      );
+      expect([presented.decision, presented.escalationId]).to.deep.equal([Decision.ESCALATE, edited]);
+      for (const keyId of ["key_one", "key_two"]) {
+        expect(await reasonOf(approveAs(keyId, edited)), keyId).to.equal("FOUR_EYES");
+        expect(await reasonOf(editAs(keyId, edited, 21)), keyId).to.equal("FOUR_EYES");
+      }
+      const { escalation: approved } = await approveAs("key_three", edited);
+      expect(approved).to.include({ status: APPROVED, resolvedBy: "key_three", editedFrom: escalationId });
+      const log = await entries();
+      expect(log.at(-1)).to.include({ type: "escalation_resolved", escalation_id: edited, edited_from: escalationId });
+      const allowed = await workspace.enforcement.intercept(
+        { ...payment(22), escalationId: edited },
+        operator("key_one"),
+      );
+      expect(allowed.decision).to.equal(Decision.ALLOW);
+    });
+
+    it("joins what is pending, and makes the editor one who asked for it.", async () => {
+      const other = await askAs("key_two", 23);
+      const escalationId = await askAs("key_one", 53);
+      const { replacement } = await editAs("key_three", escalationId, 23);
+      expect(replacement).to.include({ escalationId: other, status: PENDING, asked: 2, editedFrom: escalationId });
+      for (const keyId of ["key_one", "key_two", "key_three"])
+        expect(await reasonOf(approveAs(keyId, other)), keyId).to.equal("FOUR_EYES");
+      expect((await approveAs("key_four", other)).escalation?.status).to.equal(APPROVED);
+    });
+
+    it("may be edited again by another person, and is for a third one then.", async () => {
+      const escalationId = await askAs("key_one", 54);
+      const first = (await editAs("key_two", escalationId, 24)).replacement?.escalationId ?? "";
+      const second = (await editAs("key_three", first, 25)).replacement;
+      expect(second).to.include({ status: PENDING, editedFrom: first });
+      for (const keyId of ["key_one", "key_two", "key_three"])
+        expect(await reasonOf(approveAs(keyId, second?.escalationId ?? "")), keyId).to.equal("FOUR_EYES");
+      await approveAs("key_four", second?.escalationId ?? "");
+    });
+
+    it("shows those who wait for the edited action when it is answered.", async () => {
+      const { replacement } = await editAs("key_two", await askAs("key_one", 55), 26);
+      const edited = replacement?.escalationId ?? "";
+      const waited: unknown[] = [];
+      const waiting = (async () => {
+        const watch = workspace.watchOn(workspace, new AbortController().signal);
+        for await (const next of waitEscalation(watch, edited, workspace.agentId)) waited.push(next);
+      })();
+      await until(() => waited.length === 1);
+      await approveAs("key_three", edited);
+      await waiting;
+      const { log, database } = workspace;
+      expect(waited.at(-1)).to.deep.equal(await getEscalation({ log, pool: database.pool }, edited, null));
+    });
   });
 
   it("takes the place of its escalation, also for an agent that may have no further one.", async () => {

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { expect } from "chai";
+import { ownedBy } from "../support/owned-key.ts";
 import { startService, type TestService } from "../support/service.ts";
 import { until } from "./until.ts";
 
@@ -231,6 +232,29 @@ describe("the hooks of coding agents", () => {
       expect(said?.permissionDecision).to.equal("allow");
       expect(said?.updatedInput).to.deep.equal({ path: "/tmp/x" });
     }
+  });
+
+  it("wait for a second person to approve an edit where four eyes are wanted, and tell a model what waits.", async () => {
+    await service.rest("PATCH /v1/admin/workspaces/default", { four_eyes: true });
+    const [ann, bob] = [await ownedBy("Ann", service), await ownedBy("Bob", service)];
+    const { output, pending } = await open();
+    const edited = async (path: string): Promise<string> => {
+      const { replacement } = await ann(`POST /v1/enforce/escalations/${await pending()}/edit`, {
+        arguments: { path },
+      });
+      return String((replacement as unknown as { escalation_id: string }).escalation_id);
+    };
+    const held = output(event("Write", { path: "/etc/passwd" }), "?hold_seconds=30");
+    await bob(`POST /v1/enforce/escalations/${await edited("/tmp/x")}/resolve`, { resolution: "approved" });
+    expect(await held).to.deep.include({ permissionDecision: "allow", updatedInput: { path: "/tmp/x" } });
+    const left = output(event("Write", { path: "/etc/shadow" }), "?hold_seconds=3");
+    const waitsFor = await edited("/tmp/y");
+    const said = (await left)?.permissionDecisionReason ?? "";
+    expect(said).to.contain(waitsFor).and.to.contain('the arguments {"path":"/tmp/y"}');
+    await bob(`POST /v1/enforce/escalations/${waitsFor}/resolve`, { resolution: "approved" });
+    const again = await output(event("Write", { path: "/tmp/y" }), "?hold_seconds=3");
+    expect(again?.permissionDecision).to.equal("allow");
+    await service.rest("PATCH /v1/admin/workspaces/default", { four_eyes: false });
   });
 
   it("leave it to the person at the terminal only where that is asked for, and never in Codex.", async () => {

@@ -1,6 +1,7 @@
 import { createTaskSessionFromClient, type RawClientDispatch } from "@modelcontextprotocol/ext-tasks/client";
 import { isCreateTaskResultV2, isDetailedTaskV2 } from "@modelcontextprotocol/ext-tasks/core/v2";
 import { expect } from "chai";
+import { ownedBy } from "../support/owned-key.ts";
 import { connectStateless, type GatewayService, startGateway } from "./harness.ts";
 import { EXTENSION, FRAMING, send, type Task, textOf } from "./task-client.ts";
 import { startToolsServer, type ToolsServer, tool } from "./tools-server.ts";
@@ -135,6 +136,36 @@ describe("a call that waits for a person as a task", () => {
     const edit = { arguments: { amount: 3 } };
     await gateway.rest(`POST /v1/enforce/escalations/${escalationOf(task)}/edit`, edit);
     expect(textOf(await settled(task))).to.equal('pay {"amount":3}');
+    expect(upstream.calls).to.have.length(1);
+  });
+
+  it("waits for a second person where four eyes are wanted, whoever edits it, and is withdrawn with what it waits for.", async () => {
+    await gateway.rest("PATCH /v1/admin/workspaces/default", { four_eyes: true });
+    const [ann, bob] = [await ownedBy("Ann", gateway), await ownedBy("Bob", gateway)];
+    const { ask, create, get, settled } = await open();
+    const edited = async (task: Task): Promise<string> => {
+      const edit = { arguments: { amount: 3 } };
+      const { replacement } = await ann(`POST /v1/enforce/escalations/${escalationOf(task)}/edit`, edit);
+      return String((replacement as unknown as { escalation_id: string }).escalation_id);
+    };
+    const task = await create();
+    const waitsFor = await edited(task);
+    const now = await get(task);
+    expect([now.status, now.taskId]).to.deep.equal(["working", task.taskId]);
+    expect(now.statusMessage).to.contain(`/escalations/${waitsFor}`);
+    expect(upstream.calls).to.have.length(0);
+    await bob(`POST /v1/enforce/escalations/${waitsFor}/resolve`, { resolution: "approved" });
+    expect(textOf(await settled(task))).to.equal('pay {"amount":3}');
+    const refused = await create();
+    await bob(`POST /v1/enforce/escalations/${await edited(refused)}/resolve`, { resolution: "rejected", note: "no" });
+    expect(textOf(await settled(refused))).to.contain('They said: "no"');
+    const cancelled = await create();
+    const withdrawn = await edited(cancelled);
+    await ask("tasks/cancel", { taskId: cancelled.taskId });
+    expect((await get(cancelled)).status).to.equal("cancelled");
+    const { escalation } = await gateway.rest(`GET /v1/enforce/escalations/${withdrawn}`);
+    expect(escalation).to.include({ status: "rejected", resolved_by: "withdrawal" });
+    await gateway.rest("PATCH /v1/admin/workspaces/default", { four_eyes: false });
     expect(upstream.calls).to.have.length(1);
   });
 

@@ -11,6 +11,7 @@ import {
   startRogueIssuer,
   type TestIssuer,
 } from "../support/oidc-issuer.ts";
+import { withOwner } from "../support/owner.ts";
 import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { startService, type TestService } from "../support/service.ts";
 
@@ -32,6 +33,7 @@ async function settings(issuer: string): Promise<{ port: number; env: Record<str
 
 interface Session {
   readonly key_id: string;
+  readonly name: string | null;
   readonly workspace_id: string;
   readonly role: string;
   readonly csrf_token: string;
@@ -80,6 +82,8 @@ describe("signing in by OpenID Connect", function () {
     await issuer?.close();
   });
 
+  const nameOf = (subject: string): string => `oidc:${issuer.url}|${subject}`;
+
   async function signIn(person: TestIssuer["person"], query = ""): Promise<{ browser: TestBrowser; last: Visit }> {
     issuer.person = person;
     const browser = new TestBrowser();
@@ -106,7 +110,8 @@ describe("signing in by OpenID Connect", function () {
     expect(cleared).to.have.length(2);
     for (const line of cleared) expect(line).to.match(/^acp_oidc(_choice)?=; .*Max-Age=0$/);
     const session = await sessionOf(browser, service);
-    expect(session).to.include({ key_id: "oidc:alice@example.com", workspace_id: "default", role: "admin" });
+    const named = { key_id: nameOf("1"), name: "Alice@Example.com" };
+    expect(session).to.include({ ...named, workspace_id: "default", role: "admin" });
     const lifetimeMs = Date.parse(session?.expires_at ?? "") - Date.now();
     expect(lifetimeMs).to.be.within(43_000_000, 43_200_000 + 5_000);
   });
@@ -156,19 +161,37 @@ describe("signing in by OpenID Connect", function () {
     }
   });
 
-  it("names people by a verified email, else their user name, else their subject.", async () => {
+  it("names people by issuer and subject, with a verified email or a name beside.", async () => {
     const groups = ["readers"];
+    const verified = { email_verified: true, groups };
     for (const [claims, want] of [
-      [{ sub: "2", email: "a@b.c", groups }, "oidc:a@b.c"],
-      [{ sub: "3", email: "boss@b.c", email_verified: false, preferred_username: "Eve", groups }, "oidc:eve"],
-      [{ sub: "4", email: "b\u043ess@b.c", preferred_username: "bo\u200bss", groups }, "oidc:4"],
-      [{ sub: "5", email: `${"x".repeat(300)}@b.c`, groups }, "oidc:5"],
-      [{ sub: "6", email: ["a@b.c"], preferred_username: { a: 1 }, groups }, "oidc:6"],
-      [{ sub: "7", email: "jörg@müller.de", groups }, "oidc:jörg@müller.de"],
+      [{ sub: "2", email: "a@b.c", ...verified }, "a@b.c"],
+      [{ sub: "a@b.c", email: "a@b.c", ...verified, email_verified: "true" }, "a@b.c"],
+      [{ sub: "3", email: "boss@b.c", ...verified, email_verified: false, preferred_username: "Eve" }, "Eve"],
+      [{ sub: "3a", email: "boss@b.c", groups, name: "Eve Lee", preferred_username: "eve" }, "Eve Lee"],
+      [{ sub: "3b", groups, name: "boss@b.c", preferred_username: "boss@b.c" }, null],
+      [{ sub: "4", email: "b\u043ess@b.c", ...verified, preferred_username: "bo\u200bss" }, null],
+      [{ sub: "5", email: `${"x".repeat(300)}@b.c`, ...verified }, null],
+      [{ sub: "6", email: ["a@b.c"], ...verified, preferred_username: { a: 1 } }, null],
+      [{ sub: "7|x", email: "jörg@müller.de", ...verified }, "jörg@müller.de"],
+      [{ sub: "x".repeat(255), groups }, null],
     ] as const) {
       const { browser } = await signIn(claims);
-      expect((await sessionOf(browser, service))?.key_id, JSON.stringify(claims)).to.equal(want);
+      const session = await sessionOf(browser, service);
+      expect([session?.key_id, session?.name], JSON.stringify(claims)).to.deep.equal([nameOf(claims.sub), want]);
     }
+    // The last sign-in says how a person is called.
+    const { browser } = await signIn({ sub: "2", groups, name: "Ann" });
+    await expectEventually(async () => (await sessionOf(browser, service))?.name === "Ann");
+  });
+
+  it("ends the sign-ins of people under the names of before.", async () => {
+    const { browser } = await signIn({ sub: "8", email: "old@b.c", groups: ["readers"] });
+    expect(await sessionOf(browser, service)).not.to.equal(null);
+    await withOwner(service.database.url, (owner) =>
+      owner.query("update sign_in set holder = 'oidc:old@b.c' where holder = $1", [nameOf("8")]),
+    );
+    await expectEventually(async () => (await sessionOf(browser, service)) === null);
   });
 
   it("says so when no group has a role, or its workspace does not exist.", async () => {
@@ -206,7 +229,7 @@ describe("signing in by OpenID Connect", function () {
     const done = await choose("pay", { origin: service.http });
     expect(done.text).to.contain("url=/overview");
     expect(await sessionOf(browser, service)).to.include({
-      key_id: "oidc:c@b.c",
+      key_id: nameOf("9"),
       workspace_id: "pay",
       role: "operator",
     });
@@ -325,33 +348,60 @@ describe("signing in by OpenID Connect", function () {
       const headers = { "content-type": "application/json", "x-csrf-token": token };
       return browser.request(service.http + path, { method: "POST", body: JSON.stringify(body), headers });
     };
-    const [asker, other] = ["asker", "other"].map((sub) => ({ sub, email: `${sub}@b.c`, groups: ["acp-admins"] }));
+    const [asker, other] = ["asker", "other"].map((sub) => {
+      return { sub, email: `${sub}@b.c`, email_verified: true, groups: ["acp-admins"] };
+    });
     if (asker === undefined || other === undefined) throw new Error("there are two");
     const agent_id = await service.agent();
     const { text } = await call(asker, "/v1/enforce/intercept", { agent_id, action_type: "pay.out" });
     const { escalation_id: id } = JSON.parse(text) as { escalation_id: string };
     const resolve = (person: TestIssuer["person"]): Promise<Visit> =>
       call(person, `/v1/enforce/escalations/${id}/resolve`, { resolution: "approved" });
-    const refused = await resolve({ ...asker, email: "ASKER@b.c" });
-    expect([refused.status, refused.text.includes("FOUR_EYES")]).to.deep.equal([403, true], refused.text);
-    const resolved = await resolve(other);
-    expect(JSON.parse(resolved.text).escalation).to.include({ resolved_by: "oidc:other@b.c" });
+    const refusedTo = async (person: TestIssuer["person"]): Promise<void> => {
+      const { status, text: answer } = await resolve(person);
+      expect([status, answer.includes("FOUR_EYES")]).to.deep.equal([403, true], answer);
+    };
+    // The person stays the same, whatever the issuer calls them now.
+    await refusedTo({ ...asker, email: "new@b.c", preferred_username: "new" });
+    // A key that the asker makes is theirs, also by way of another key, and under a name that the asker gives it.
+    const key = async (by: TestIssuer["person"], more: object): Promise<string> => {
+      const made = await call(by, "/v1/admin/keys", { name: "key", role: "operator", ...more });
+      return String(JSON.parse(made.text).secret);
+    };
+    const resolveWith = async (secret: string) => {
+      const headers = { "x-api-key": secret, "content-type": "application/json" };
+      const url = `${service.http}/v1/enforce/escalations/${id}/resolve`;
+      const response = await fetch(url, { method: "POST", headers, body: '{"resolution":"approved"}' });
+      return [response.status, (await response.text()).includes("FOUR_EYES")];
+    };
+    for (const owner of [{}, { owner: "other" }, { owner: nameOf("other") }])
+      expect(await resolveWith(await key(asker, owner))).to.deep.equal([403, true]);
+    const owned = await service.rest("POST /v1/admin/keys", { name: "key", role: "operator", owner: nameOf("asker") });
+    expect(owned.key).to.include({ owner: nameOf("asker"), owner_name: "asker@b.c" });
+    expect(await resolveWith(String(owned.secret))).to.deep.equal([403, true]);
+    // Another person with the asker's email address, or with the asker's subject as user name, is another.
+    const resolved = await resolve({ ...other, email: "asker@b.c", preferred_username: "asker" });
+    const answered = { resolved_by: nameOf("other"), resolved_by_name: "asker@b.c" };
+    expect(JSON.parse(resolved.text).escalation).to.include(answered);
     const env = { ACP_URL: service.http, ACP_API_KEY: service.adminKey };
     const verified = await agentctl(["vault", "verify", "--url", service.http, "--key", service.adminKey], env);
     expect(verified.code, verified.stderr).to.equal(0);
   });
 
   it("names the person in what is sealed, ends everywhere at once, and logs no secret.", async () => {
-    const person = { sub: "1", email: "alice@example.com", groups: ["acp-admins"] };
+    const person = { sub: "1", email: "alice@example.com", email_verified: true, groups: ["acp-admins"] };
     const [{ browser, last }, { browser: second }] = [await signIn(person), await signIn(person)];
     const session = await sessionOf(browser, service);
     const headers = { "content-type": "application/json", "x-csrf-token": session?.csrf_token ?? "" };
     const url = `${service.http}/v1/enforce/departments`;
     expect((await browser.request(url, { method: "POST", body: '{"name":"d"}' })).status).to.equal(403);
     expect((await browser.request(url, { method: "POST", body: '{"name":"d"}', headers })).status).to.equal(200);
-    const { entries } = await service.rest("GET /v1/enforce/vault/entries?page_size=500");
-    const bodies = (entries as unknown as { body: string }[]).map(({ body }) => JSON.parse(body) as { by?: string });
-    expect(bodies.map(({ by }) => by)).to.include("oidc:alice@example.com");
+    const page = await service.rest("GET /v1/enforce/vault/entries?page_size=500");
+    const entries = page.entries as unknown as { body: string; author_name: string | null }[];
+    const authors = entries.map(
+      ({ body, author_name }) => `${(JSON.parse(body) as { by?: string }).by} ${author_name}`,
+    );
+    expect(authors).to.include(`${nameOf("1")} alice@example.com`);
     const out = await browser.request(`${service.http}/dashboard/sign-out`, {
       method: "POST",
       body: '{"everywhere":true}',
@@ -400,7 +450,7 @@ describe("signing in at an issuer that is wrong", function () {
     ["no JSON", { token: { status: 200, body: "tell-tale" } }, "unproven"],
     ["a fault of its own", { token: { status: 500, body: '{"x":"tell-tale"}' } }, "unreachable"],
     ["an answer of 2 MB", { token: { status: 200, body: `{"x":"${"y".repeat(2_000_000)}"}` } }, "unreachable"],
-    ["a person without a name", { claims: { sub: "\u200b", email: "", preferred_username: " " } }, "no-name"],
+    ["a person without a subject", { claims: { sub: "\u200b", email: "a@b.c", email_verified: true } }, "no-name"],
   ] as const) {
     it(`signs nobody in with ${title}.`, async () => {
       issuer.faults = faults;

@@ -69,6 +69,7 @@ import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { normaliseName } from "../../src/policy/names.ts";
+import { ActorNames } from "../../src/registry/actor-names.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Guard } from "../../src/semantic/guard.ts";
@@ -254,6 +255,7 @@ function servicesOf(
     createToolService({ logs, database }),
     createVaultService(
       new Vault({ pool, logs, sign: createCheckpoints(ORIGIN, keys), sealKey: (log) => keys.sealIn(log) }),
+      new ActorNames(pool),
     ),
   ];
 }

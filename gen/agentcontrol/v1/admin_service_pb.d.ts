@@ -77,7 +77,8 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
   approvalTtlSeconds: number;
 
   /**
-   * True if a key that asked for an approval cannot resolve the escalation. Keys of role `agent` never can.
+   * True if a key that asked for an approval cannot resolve the escalation, nor can any that counts as the same: a person with
+   * their keys, keys of one owner, and those who made a key or credential with what they made. Keys of role `agent` never can.
    *
    * @generated from field: bool four_eyes = 9;
    */
@@ -180,6 +181,35 @@ export declare type ApiKey = Message<"agentcontrol.v1.ApiKey"> & {
    * @generated from field: google.protobuf.Timestamp revoked_at = 8;
    */
   revokedAt?: Timestamp | undefined;
+
+  /**
+   * Who holds it: a person's name as in `resolved_by`, or a label. Under `four_eyes`, keys of one owner count as one. Unset for
+   * a key that counts as the one that made it.
+   *
+   * @generated from field: optional string owner = 9;
+   */
+  owner?: string | undefined;
+
+  /**
+   * Email address or name of the person whom `owner` names; unset for a label.
+   *
+   * @generated from field: optional string owner_name = 10;
+   */
+  ownerName?: string | undefined;
+
+  /**
+   * The key or person that made it; unset for a key that the service made, and for one from before this was kept.
+   *
+   * @generated from field: optional string created_by = 11;
+   */
+  createdBy?: string | undefined;
+
+  /**
+   * Name of `created_by`: the person's email address or name, the key's owner or name. Unset if it has none.
+   *
+   * @generated from field: optional string created_by_name = 12;
+   */
+  createdByName?: string | undefined;
 };
 
 /**
@@ -286,7 +316,8 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
   approvalTtlSeconds?: number | undefined;
 
   /**
-   * True if a key that asked for an approval is refused when it resolves the escalation; absent means `false`.
+   * True if a key that asked for an approval, and any that counts as the same, is refused when it resolves the escalation;
+   * absent means `false`.
    *
    * @generated from field: optional bool four_eyes = 8;
    */
@@ -507,7 +538,8 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
   approvalTtlSeconds?: number | undefined;
 
   /**
-   * True if a key that asked for an approval is refused when it resolves the escalation; absent leaves it unchanged.
+   * True if a key that asked for an approval, and any that counts as the same, is refused when it resolves the escalation;
+   * absent leaves it unchanged.
    *
    * @generated from field: optional bool four_eyes = 8;
    */
@@ -596,6 +628,15 @@ export declare type CreateApiKeyRequest = Message<"agentcontrol.v1.CreateApiKeyR
    * @generated from field: optional int64 ttl_seconds = 4;
    */
   ttlSeconds?: bigint | undefined;
+
+  /**
+   * Who holds it: a person's name as in `resolved_by` (`oidc:{issuer}|{subject}`), or a label of at most 200 characters, which is
+   * compared as names of mandates are. Under `four_eyes`, keys of one owner count as one; a key without an owner counts as the
+   * key or person that makes it.
+   *
+   * @generated from field: optional string owner = 5;
+   */
+  owner?: string | undefined;
 };
 
 /**

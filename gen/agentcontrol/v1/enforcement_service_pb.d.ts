@@ -358,7 +358,7 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
   authority: string[];
 
   /**
-   * The calling key: `key_…`, or the id of a credential or federation token.
+   * The calling key: `key_…`, the id of a credential or federation token, or a person, `oidc:{issuer}|{subject}`.
    *
    * @generated from field: string key_id = 17;
    */
@@ -934,6 +934,14 @@ export declare type GetDecisionResponse = Message<"agentcontrol.v1.GetDecisionRe
    * @generated from field: agentcontrol.v1.Receipt receipt = 2;
    */
   receipt?: Receipt | undefined;
+
+  /**
+   * Name of the receipt's `key_id`: the person's email address or name, the key's owner or name, the credential's name. Unset if
+   * it has none. It is not sealed.
+   *
+   * @generated from field: optional string key_name = 3;
+   */
+  keyName?: string | undefined;
 };
 
 /**

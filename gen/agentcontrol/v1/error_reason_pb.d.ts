@@ -235,7 +235,7 @@ export enum ErrorReason {
   WORKSPACE_NOT_ALLOWED = 34,
 
   /**
-   * The workspace requires four eyes, and the key itself asked for the approval.
+   * The workspace requires four eyes, and the key asked for the approval, or counts as one that did.
    * Example: "the key asked for escalation `esc_1`; the workspace wants another to resolve it".
    * PERMISSION_DENIED, 403.
    *

@@ -117,8 +117,8 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   resolvedAt?: Timestamp | undefined;
 
   /**
-   * The key that resolved it, `key_…`; `expiry` if it expired, `withdrawal` if the last ask was withdrawn. Unset while
-   * pending.
+   * The key that resolved it, `key_…`, or the person, `oidc:{issuer}|{subject}`; `expiry` if it expired, `withdrawal` if the
+   * last ask was withdrawn. Unset while pending.
    *
    * @generated from field: optional string resolved_by = 15;
    */
@@ -213,7 +213,8 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
 
   /**
    * Escalation that the last later ask got after the approval was used up or had expired; unset until then. With
-   * `edited_arguments`, the approved escalation of the edited action; unset if the edited action needs no approval.
+   * `edited_arguments`, the escalation of the edited action, pending until another person answers where the workspace wants four
+   * eyes and approved elsewhere; unset if the edited action needs no approval.
    *
    * @generated from field: optional string replaced_by = 28;
    */
@@ -227,18 +228,26 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
   sessionId?: string | undefined;
 
   /**
-   * The arguments that a human approved in place of the action's own; unset unless it was edited. The status is then `rejected`.
+   * The arguments that a human gave in place of the action's own; unset unless it was edited. The status is then `rejected`.
    *
    * @generated from field: google.protobuf.Struct edited_arguments = 30;
    */
   editedArguments?: JsonObject | undefined;
 
   /**
-   * The escalation whose edit approved this one; unset otherwise.
+   * The escalation whose edit asked for this one; unset otherwise.
    *
    * @generated from field: optional string edited_from = 31;
    */
   editedFrom?: string | undefined;
+
+  /**
+   * Name of `resolved_by`: the person's email address or name, the key's owner or name. Unset if it has none, and for keys of
+   * the role `agent`.
+   *
+   * @generated from field: optional string resolved_by_name = 32;
+   */
+  resolvedByName?: string | undefined;
 };
 
 /**
@@ -656,8 +665,8 @@ export declare type EditEscalationResponse = Message<"agentcontrol.v1.EditEscala
   escalation?: Escalation | undefined;
 
   /**
-   * The approved escalation of the edited action; unset if that needs no approval. It may have been pending before, if the
-   * agent had asked for the same action.
+   * The escalation of the edited action, approved, or pending where the workspace wants four eyes; unset if that action needs no
+   * approval. It may have been pending before, if the agent had asked for the same action.
    *
    * @generated from field: agentcontrol.v1.Escalation replacement = 2;
    */
@@ -900,7 +909,8 @@ export declare const EscalationService: GenService<{
   },
   /**
    * Approves or rejects an escalation, once. ESCALATION_RESOLVED when it was resolved before or has expired; FOUR_EYES when
-   * the workspace's `four_eyes` is on and the key itself asked.
+   * the workspace's `four_eyes` is on and the key asked, or counts as one that did: keys of one person or owner count as one, as
+   * do a key or credential and those who made it.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.ResolveEscalation
    */
@@ -923,15 +933,15 @@ export declare const EscalationService: GenService<{
   },
   /**
    * Approves the action with other arguments, once. In one step it rejects the escalation, decides the edited action by the
-   * mandates in force, and approves that action if it needs an approval. The edited action differs from the escalation's
-   * own only in its arguments; a content that is the JSON text of the arguments follows them, as RFC 8785 text. The
-   * rejected escalation then has `edited_arguments`, and `replaced_by` names the approved escalation of the edited action.
-   * `replaced_by` is unset when the edited action needs no approval; that action is not sealed as a decision before
-   * somebody attempts it. The decision on an edited action that escalates is sealed under the editor's key with `edit_of`,
-   * and counts as every decision of the agent. The log has the digests of both actions. EDIT_BLOCKED when the edited action
-   * is blocked, with the reasons and a violation for each argument that a reason is about; the escalation then stays
-   * pending. ESCALATION_RESOLVED when it was resolved before or has expired, so also for a repeat. FOUR_EYES as in
-   * ResolveEscalation, also when the key asked for the edited action.
+   * mandates in force, and approves that action if it needs an approval. With the workspace's `four_eyes` the edited action's
+   * escalation stays pending instead, for another person than the editor and those who asked. The edited action differs from
+   * the escalation's own only in its arguments; a content that is the JSON text of the arguments follows them, as RFC 8785
+   * text. The rejected escalation then has `edited_arguments`, and `replaced_by` names the escalation of the edited action.
+   * `replaced_by` is unset when the edited action needs no approval; that action is not sealed as a decision before somebody
+   * attempts it. The decision on an edited action that escalates is sealed under the editor's key with `edit_of`, and counts
+   * as every decision of the agent. The log has the digests of both actions. EDIT_BLOCKED when the edited action is blocked,
+   * with the reasons and a violation for each argument that a reason is about; the escalation then stays pending.
+   * ESCALATION_RESOLVED when it was resolved before or has expired, so also for a repeat. FOUR_EYES as in ResolveEscalation.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.EditEscalation
    */

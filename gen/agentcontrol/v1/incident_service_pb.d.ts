@@ -60,7 +60,7 @@ export declare type Incident = Message<"agentcontrol.v1.Incident"> & {
   reason: string;
 
   /**
-   * The key that acted, `key_…`.
+   * The key that acted, `key_…`, or the person, `oidc:{issuer}|{subject}`.
    *
    * @generated from field: string created_by = 7;
    */
@@ -72,6 +72,13 @@ export declare type Incident = Message<"agentcontrol.v1.Incident"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 8;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * Name of `created_by`: the person's email address or name, the key's owner or name. Unset if it has none.
+   *
+   * @generated from field: optional string created_by_name = 9;
+   */
+  createdByName?: string | undefined;
 };
 
 /**

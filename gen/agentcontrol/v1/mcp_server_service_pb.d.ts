@@ -260,6 +260,13 @@ export declare type McpToolVersion = Message<"agentcontrol.v1.McpToolVersion"> &
    * @generated from field: repeated string changes = 7;
    */
   changes: string[];
+
+  /**
+   * Name of `accepted_by`: the person's email address or name, the key's owner or name. Unset if it has none.
+   *
+   * @generated from field: optional string accepted_by_name = 8;
+   */
+  acceptedByName?: string | undefined;
 };
 
 /**

@@ -226,7 +226,7 @@ export declare type RevocationCertificate = Message<"agentcontrol.v1.RevocationC
   revokedAt?: Timestamp | undefined;
 
   /**
-   * The key that revoked it, `key_…`.
+   * The key that revoked it, `key_…`, or the person, `oidc:{issuer}|{subject}`.
    *
    * @generated from field: string revoked_by = 7;
    */
@@ -483,7 +483,7 @@ export declare type RevokeAgentResponse = Message<"agentcontrol.v1.RevokeAgentRe
   revokedAt?: Timestamp | undefined;
 
   /**
-   * The key that revoked it, `key_…`.
+   * The key that revoked it, `key_…`, or the person, `oidc:{issuer}|{subject}`.
    *
    * @generated from field: string revoked_by = 7;
    */
@@ -688,6 +688,14 @@ export declare type GetRevocationResponse = Message<"agentcontrol.v1.GetRevocati
    * @generated from field: bool signature_valid = 2;
    */
   signatureValid: boolean;
+
+  /**
+   * Name of the certificate's `revoked_by`: the person's email address or name, the key's owner or name. Unset if it has none. It
+   * is not signed.
+   *
+   * @generated from field: optional string revoked_by_name = 3;
+   */
+  revokedByName?: string | undefined;
 };
 
 /**

@@ -86,6 +86,14 @@ export declare type VaultEntry = Message<"agentcontrol.v1.VaultEntry"> & {
    * @generated from field: string body = 3;
    */
   body: string;
+
+  /**
+   * Name of the key or person in `by`, or in `key_id` of a decision: the person's email address or name, the key's owner or name.
+   * Unset if it has none. It is not sealed.
+   *
+   * @generated from field: optional string author_name = 4;
+   */
+  authorName?: string | undefined;
 };
 
 /**

@@ -1,5 +1,5 @@
 import { ConnectError } from "@connectrpc/connect";
-import { createContext, type FormEvent, type ReactNode, useContext, useRef } from "react";
+import { createContext, type FormEvent, type ReactNode, useContext, useId, useRef } from "react";
 import { type RequestFieldViolation, requestErrorFrom } from "../../client/request-error.ts";
 import { Button } from "./button.tsx";
 import { Field, type FieldProps } from "./field.tsx";
@@ -104,27 +104,47 @@ export function TextField({
   hint,
   defaultValue,
   isSecret = false,
+  suggestions = [],
   onChange,
 }: FormFieldProps & {
   readonly defaultValue?: string | undefined;
   readonly isSecret?: boolean;
+  readonly suggestions?: readonly Suggestion[];
   readonly onChange?: (value: string) => void;
 }) {
+  const list = useId();
   return (
     <Field label={label} hint={hint} fault={useFault(name)}>
       {(control) => (
-        <input
-          {...control}
-          name={name}
-          type={isSecret ? "password" : "text"}
-          defaultValue={defaultValue}
-          onChange={({ target }) => onChange?.(target.value)}
-          autoComplete={isSecret ? "new-password" : "off"}
-          spellCheck={false}
-        />
+        <>
+          <input
+            {...control}
+            name={name}
+            type={isSecret ? "password" : "text"}
+            defaultValue={defaultValue}
+            onChange={({ target }) => onChange?.(target.value)}
+            autoComplete={isSecret ? "new-password" : "off"}
+            spellCheck={false}
+            list={suggestions.length === 0 ? undefined : list}
+          />
+          <datalist id={list}>
+            {suggestions.map(({ value, title }) => (
+              <option key={value} value={value}>
+                {title}
+              </option>
+            ))}
+          </datalist>
+        </>
       )}
     </Field>
   );
+}
+
+/** A value that a text field offers. */
+export interface Suggestion {
+  readonly value: string;
+  /** Name of the value; empty if it needs none. */
+  readonly title: string;
 }
 
 /** A text of several lines; for a list, one item per line. */

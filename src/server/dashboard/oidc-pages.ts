@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { sendText } from "../http-reply.ts";
-import type { Membership } from "./oidc-person.ts";
+import type { Membership, Person } from "./oidc-person.ts";
 import type { OidcFault, OidcRefusal } from "./oidc-refusal.ts";
 
 interface FaultPage {
@@ -44,8 +44,8 @@ const FAULTS: Readonly<Record<OidcFault, FaultPage>> = {
   },
   "no-name": {
     status: 403,
-    title: "Your account has no usable name",
-    text: "Its email, user name and subject are missing or have characters that could be mistaken for another name. Ask an administrator.",
+    title: "Your account cannot be told from others",
+    text: "The sign-in service gave no subject for it, or one that no subject can be. Ask an administrator.",
   },
   "no-group": {
     status: 403,
@@ -150,7 +150,7 @@ export function sendSignedIn(response: ServerResponse, returnTo: string, cookies
 /** Sends the page on which a person chooses a workspace. `roleWord` names a role. */
 export function sendChoice(
   response: ServerResponse,
-  holder: string,
+  { name, labels }: Person,
   memberships: readonly Membership[],
   roleWord: (role: Membership["role"]) => string,
   cookies: readonly string[],
@@ -159,6 +159,7 @@ export function sendChoice(
     ({ workspaceId, role }) =>
       `<li><button name="workspace" value="${escaped(workspaceId)}">${escaped(workspaceId)} <span class="role">as ${roleWord(role)}</span></button></li>`,
   );
-  const body = `<p>You are <bdi>${escaped(holder)}</bdi>.</p><form method="post" action="/dashboard/oidc/choose"><ul>${items.join("")}</ul></form>`;
+  const label = labels.email ?? labels.displayName ?? name;
+  const body = `<p>You are <bdi title="${escaped(name)}">${escaped(label)}</bdi>.</p><form method="post" action="/dashboard/oidc/choose"><ul>${items.join("")}</ul></form>`;
   sendPage(response, { status: 200, title: "Choose a workspace", body, cookies });
 }

@@ -14,27 +14,43 @@ export interface Membership {
   readonly role: Role;
 }
 
-/** Prefix of a person's name. Ids of keys have other prefixes. */
-const PERSON_MARK = "oidc:";
-const MAX_NAME = 200;
-/** Form of a subject identifier: ASCII, compared exactly (OpenID Connect Core §2). */
-const SUBJECT = /^[\x21-\x7e]{1,200}$/;
+/** Texts that stand beside a person's name, for display alone. */
+export interface PersonLabels {
+  /** Email address that the issuer has verified; null if there is none. */
+  readonly email: string | null;
+  readonly displayName: string | null;
+}
+
+/** A person whom an issuer vouches for. */
+export interface Person {
+  /** Name for `resolved_by` and the log. */
+  readonly name: string;
+  readonly labels: PersonLabels;
+}
+
+/** Readers of names, which the service's registry provides. */
+export interface PersonReaders {
+  /** Returns the name of an issuer's subject; undefined for claims that identify nobody. */
+  name(issuer: unknown, subject: unknown): string | undefined;
+  /** Returns a text that may stand beside a name; undefined for one that could be mistaken for another. */
+  label(text: unknown): string | undefined;
+}
+
 /** Maximum groups that are read; issuers send few. */
 const MAX_GROUPS = 10_000;
 
 /**
- * Names a person for `resolved_by` and the log: `oidc:` and the email, unless the issuer says that it is not verified, else the
- * preferred username, else the subject. Undefined if none of these can be shown. `readName` returns the normalised form of a *
- * name, and undefined for a text that could be mistaken for another name.
+ * Returns a person by their issuer and subject; undefined if these identify nobody. Their labels are the email address, if the
+ * issuer says that it is verified, and the name or user name, unless it could be mistaken for an address.
  */
-export function personFrom(claims: Claims, readName: (text: string) => string | undefined): string | undefined {
-  const isVerified = claims.email_verified !== false && claims.email_verified !== "false";
-  for (const claim of [isVerified ? claims.email : undefined, claims.preferred_username]) {
-    const name = typeof claim === "string" && claim.length <= MAX_NAME ? readName(claim) : undefined;
-    if (name !== undefined && name !== "" && name.length <= MAX_NAME) return PERSON_MARK + name;
-  }
-  const { sub } = claims;
-  return typeof sub === "string" && SUBJECT.test(sub) ? PERSON_MARK + sub : undefined;
+export function personFrom(claims: Claims, readers: PersonReaders): Person | undefined {
+  const name = readers.name(claims.iss, claims.sub);
+  if (name === undefined) return undefined;
+  const isVerified = claims.email_verified === true || claims.email_verified === "true";
+  const email = isVerified ? readers.label(claims.email) : undefined;
+  const given = [claims.name, claims.preferred_username].map(readers.label);
+  const displayName = given.find((text) => text !== undefined && !text.includes("@"));
+  return { name, labels: { email: email ?? null, displayName: displayName ?? null } };
 }
 
 /** Returns a person's roles by groups: in each workspace the role of the first matching rule, in the order of the rules. */

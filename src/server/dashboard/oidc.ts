@@ -11,7 +11,14 @@ import { isScreenPath } from "./assets.ts";
 import { cookieValue, isReachedOverTls, type SignInCookie } from "./cookie.ts";
 import { type FlowChecks, newChecks, OidcIssuer } from "./oidc-issuer.ts";
 import { sendChoice, sendFault, sendSignedIn } from "./oidc-pages.ts";
-import { type GroupRule, type Membership, membershipsFrom, personFrom } from "./oidc-person.ts";
+import {
+  type GroupRule,
+  type Membership,
+  membershipsFrom,
+  type Person,
+  type PersonReaders,
+  personFrom,
+} from "./oidc-person.ts";
 import { OidcRefusal } from "./oidc-refusal.ts";
 import { assertSameOrigin, textOf } from "./request-body.ts";
 import type { SignInStore } from "./sign-in.ts";
@@ -42,8 +49,7 @@ export interface OidcOptions {
   };
   readonly cookie: SignInCookie;
   readonly clock: { now(): number };
-  /** Returns the normalised form of a person's name; undefined for a text that could be mistaken for another name. */
-  readonly readName: (text: string) => string | undefined;
+  readonly people: PersonReaders;
   readonly log: Logger;
 }
 
@@ -61,7 +67,7 @@ interface Flow extends FlowChecks {
 
 /** State in the browser while a person chooses a workspace, encrypted. */
 interface Choice extends UsedOnce {
-  readonly holder: string;
+  readonly person: Person;
   readonly memberships: readonly Membership[];
   readonly returnTo: string;
 }
@@ -143,19 +149,19 @@ export class OidcSignIn implements HttpRoute {
     // From here on the flow is used up, whatever its result.
     response.setHeader("set-cookie", this.#clear(FLOW_COOKIE, "Lax"));
     const claims = await this.#exchange(request, answer, flow);
-    const holder = personFrom(claims, this.#options.readName);
-    if (holder === undefined) throw new OidcRefusal("no-name");
+    const person = personFrom(claims, this.#options.people);
+    if (person === undefined) throw new OidcRefusal("no-name");
     const memberships = await this.#memberships(claims[this.#options.groupsClaim]);
     const [first] = memberships;
     const { returnTo } = flow;
     if (first !== undefined && memberships.length === 1) {
-      const signIn = await this.#options.signIns.begin({ ...first, holder, person: true });
-      return this.#welcome(response, signIn, { holder, workspaceId: first.workspaceId, returnTo });
+      const signIn = await this.#options.signIns.begin({ ...first, holder: person.name, labels: person.labels });
+      return this.#welcome(response, signIn, { holder: person.name, workspaceId: first.workspaceId, returnTo });
     }
     const untilMs = this.#options.clock.now() + CHOICE_MS;
-    const choice: Choice = { id: randomUUID(), holder, memberships, returnTo, untilMs };
+    const choice: Choice = { id: randomUUID(), person, memberships, returnTo, untilMs };
     const cookies = [this.#clear(FLOW_COOKIE, "Lax"), this.#cookie(CHOICE_COOKIE, choice, CHOICE_MS, "Strict")];
-    sendChoice(response, holder, memberships, roleWord, cookies);
+    sendChoice(response, person, memberships, roleWord, cookies);
   }
 
   async #exchange(request: IncomingMessage, answer: URLSearchParams, checks: FlowChecks) {
@@ -190,8 +196,9 @@ export class OidcSignIn implements HttpRoute {
     if (choice === undefined) throw new OidcRefusal("expired");
     const chosen = choice.memberships.find(({ workspaceId }) => workspaceId === form.get("workspace"));
     if (chosen === undefined) throw new OidcRefusal("wrong-choice");
-    const { holder, returnTo } = choice;
-    const signIn = await this.#options.signIns.beginOnce(choice, { ...chosen, holder, person: true });
+    const { person, returnTo } = choice;
+    const { name: holder, labels } = person;
+    const signIn = await this.#options.signIns.beginOnce(choice, { ...chosen, holder, labels });
     if (signIn === undefined) throw new OidcRefusal("expired");
     this.#welcome(response, signIn, { holder, workspaceId: chosen.workspaceId, returnTo });
   }

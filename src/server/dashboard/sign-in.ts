@@ -9,6 +9,7 @@ import { headerOf, sendJson } from "../http-reply.ts";
 import { REQUEST_ID_HEADER } from "../incoming-call.ts";
 import type { WrongKeys } from "../wrong-keys.ts";
 import { assertCsrfToken, CSRF_HEADER, csrfTokenOf, type SignInCookie } from "./cookie.ts";
+import type { PersonLabels } from "./oidc-person.ts";
 import { assertSameOrigin, textOf } from "./request-body.ts";
 
 /** Store of sign-ins, as the routes use it. */
@@ -17,7 +18,8 @@ export interface SignInStore {
     readonly workspaceId: string;
     readonly holder: string;
     readonly role: Role;
-    readonly person: boolean;
+    /** Labels of a person; null for the holder of a key. */
+    readonly labels: PersonLabels | null;
   }): Promise<{ readonly secret: string; readonly expiresAtMs: number }>;
   end(secret: string, caller: Caller): Promise<void>;
   endAll(caller: Caller): Promise<void>;
@@ -27,6 +29,8 @@ export interface SignInStore {
 export interface SignInOptions {
   readonly authenticate: Authenticate;
   readonly signIns: SignInStore;
+  /** Returns the name that stands beside the id of a caller; undefined if it has none. */
+  readonly nameOf: (caller: Caller) => Promise<string | undefined>;
   readonly clock: { now(): number };
   readonly cookie: SignInCookie;
   /** Address at which browsers reach the service; undefined means the address of the request, without TLS. */
@@ -49,6 +53,8 @@ const PREFIX = "/dashboard/";
 /** Signed-in person or key, as the page reads it. */
 interface SignedIn {
   readonly key_id: string;
+  /** Email address or name of the person, or the key's owner or name; null if there is none. */
+  readonly name: string | null;
   readonly workspace_id: string;
   readonly role: string;
   readonly csrf_token: string;
@@ -91,9 +97,10 @@ async function signIn(request: IncomingMessage, response: ServerResponse, option
   }
   if (caller.role === Role.AGENT) throw agentsStayOut();
   const { workspaceId, keyId: holder, role } = caller;
-  const { secret, expiresAtMs } = await options.signIns.begin({ workspaceId, holder, role, person: false });
+  const { secret, expiresAtMs } = await options.signIns.begin({ workspaceId, holder, role, labels: null });
   const until = Math.min(expiresAtMs, caller.expiresAtMs ?? Number.POSITIVE_INFINITY);
-  sendJson(response, 200, JSON.stringify(signedIn({ ...caller, expiresAtMs: until }, secret)), {
+  const session = signedIn({ ...caller, expiresAtMs: until }, await options.nameOf(caller), secret);
+  sendJson(response, 200, JSON.stringify(session), {
     "set-cookie": options.cookie.text(secret, Math.max(0, Math.floor((until - options.clock.now()) / 1000))),
   });
 }
@@ -109,9 +116,14 @@ function agentsStayOut(): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, { role: "agent" });
 }
 
-function signedIn({ keyId, workspaceId, role, expiresAtMs = null }: Caller, secret: string): SignedIn {
+function signedIn(
+  { keyId, workspaceId, role, expiresAtMs = null }: Caller,
+  name: string | undefined,
+  secret: string,
+): SignedIn {
   return {
     key_id: keyId,
+    name: name ?? null,
     workspace_id: workspaceId,
     role: (Role[role] ?? "").toLowerCase(),
     csrf_token: csrfTokenOf(secret),
@@ -121,10 +133,10 @@ function signedIn({ keyId, workspaceId, role, expiresAtMs = null }: Caller, secr
 
 /** Responds with the signed-in holder (`null` if nobody is, so that the page can tell this from a fault) and the offered sign-ins. */
 async function showSession(request: IncomingMessage, response: ServerResponse, options: SignInOptions): Promise<void> {
-  const { cookie, oidc = null } = options;
+  const { cookie, nameOf, oidc = null } = options;
   const secret = cookie.secretIn(headerOf(request, "cookie"));
   const caller = secret === undefined ? undefined : await holderOf(secret, request, response, options);
-  const session = secret === undefined || caller === undefined ? null : signedIn(caller, secret);
+  const session = secret === undefined || caller === undefined ? null : signedIn(caller, await nameOf(caller), secret);
   sendJson(response, 200, JSON.stringify({ session, oidc }));
 }
 

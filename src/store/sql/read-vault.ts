@@ -15,8 +15,8 @@ export const readTreeHashes = {
  */
 export const readSealedEntries = {
   name: "read-sealed-entries",
-  text: `select seq::float8 as seq, leaf_hash as "leafHash", body from (
-      select seq, leaf_hash, body,
+  text: `select seq::float8 as seq, kind <> 1 as "isDecision", leaf_hash as "leafHash", body from (
+      select seq, kind, leaf_hash, body,
         sum(octet_length(body)) over (order by seq) - octet_length(body) as bytes_before
       from ledger_entry where workspace_id = $1 and seq >= $2 and seq < $3 order by seq limit $4
     ) page where bytes_before < $5 order by page.seq`,

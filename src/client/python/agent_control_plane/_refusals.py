@@ -51,7 +51,7 @@ def _how_rejected(escalation_id: str, rejection: Optional[Rejection]) -> str:
     if rejection is not None and rejection.resolved_by == "withdrawal":
         return f"was not approved: escalation `{escalation_id}` was withdrawn"
     is_edited = rejection is not None and rejection.edited_arguments is not None
-    instead = ", and approved with other arguments, which the call does not accept" if is_edited else ""
+    instead = ", and edited by a person, which the call does not accept" if is_edited else ""
     said = f". The person said: {rejection.note}" if rejection is not None and rejection.note else ""
     return f"was rejected: escalation `{escalation_id}`{instead}{said}"
 

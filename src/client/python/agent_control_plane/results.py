@@ -111,5 +111,5 @@ class Rejection:
     note: Optional[str]
     #: The key or person that rejected; `expiry` if the time was up, `withdrawal` if every request was withdrawn.
     resolved_by: Optional[str]
-    #: Arguments that the person approved instead.
+    #: Arguments that the person gave instead. Where two people have to agree, they are not approved yet.
     edited_arguments: Optional[Mapping[str, Any]]

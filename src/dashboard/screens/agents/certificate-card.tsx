@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import type { RevocationCertificate, RevocationCounts } from "../../../../gen/agentcontrol/v1/revocation_service_pb.js";
 import { type PublicKey, publicKeysFromJwks } from "../../../verify/public-key.ts";
+import { Actor } from "../../kit/actor.tsx";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { CopyButton } from "../../kit/copy.tsx";
@@ -18,13 +19,15 @@ import { canHash } from "../../proof/use-check.ts";
 /** Properties of a certificate. */
 export interface CertificateCardProps {
   readonly certificate: RevocationCertificate;
+  /** Name of the person or key that revoked the agent, which is not signed; undefined if there is none. */
+  readonly revokedByName: string | undefined;
   /** Result of the service's own check of the signature. */
   readonly isValidForService: boolean;
   readonly takesFocus: boolean;
 }
 
 /** A revocation certificate: its contents, the result of its check, and the commands to check it without this page. */
-export function CertificateCard({ certificate, isValidForService, takesFocus }: CertificateCardProps) {
+export function CertificateCard({ certificate, revokedByName, isValidForService, takesFocus }: CertificateCardProps) {
   const card = useRef<HTMLElement>(null);
   useEffect(() => {
     if (takesFocus) card.current?.focus();
@@ -52,7 +55,7 @@ export function CertificateCard({ certificate, isValidForService, takesFocus }: 
         <dt>Revoked</dt>
         <dd>
           {revokedAt === undefined ? null : `${timestampDate(revokedAt).toISOString()}, `}
-          <Time at={revokedAt} />, by <code>{revokedBy}</code>
+          <Time at={revokedAt} />, by <Actor id={revokedBy} name={revokedByName} />
         </dd>
         <dt>Reason</dt>
         <dd>{reason === "" ? <span className="hint">none given</span> : <Shown text={reason} />}</dd>
@@ -91,7 +94,7 @@ async function readKeys(): Promise<readonly PublicKey[]> {
   return (await publicKeysFromJwks(await response.json())) ?? [];
 }
 
-type VerificationProps = Omit<CertificateCardProps, "takesFocus">;
+type VerificationProps = Pick<CertificateCardProps, "certificate" | "isValidForService">;
 
 /** Checks the certificate in this browser and shows each step. */
 function Verification({ certificate, isValidForService }: VerificationProps) {

@@ -29,6 +29,7 @@ export function RevocationOf({ agentId, revocationId }: RevocationOfProps) {
   return (
     <CertificateCard
       certificate={certificate}
+      revokedByName={query.data?.revokedByName}
       isValidForService={query.data?.signatureValid ?? false}
       takesFocus={revocationId !== undefined}
     />

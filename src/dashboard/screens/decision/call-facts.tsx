@@ -2,6 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { listAt, numberAt, textAt } from "../../../verify/json.ts";
+import { Actor } from "../../kit/actor.tsx";
 import { Shown } from "../../kit/shown.tsx";
 
 interface Fact {
@@ -23,7 +24,7 @@ const idFact = (body: JsonObject, label: string, name: string, href?: (id: strin
 const escalation = (id: string): string => `/escalations/${id}`;
 const agent = (id: string): string => `/agents/${id}`;
 
-function factsOf(body: JsonObject): readonly Fact[] {
+function factsOf(body: JsonObject, keyName: string | undefined): readonly Fact[] {
   const authority = listAt(body, "authority").map(String);
   return [
     { label: "Sealed at", value: <time dateTime={textAt(body, "at")}>{textAt(body, "at")}</time> },
@@ -32,7 +33,7 @@ function factsOf(body: JsonObject): readonly Fact[] {
       value: <Link href={`/vault?entry=${numberAt(body, "seq")}`}>{numberAt(body, "seq")}</Link>,
     },
     ...idFact(body, "Agent", "action.agent_id", agent),
-    ...idFact(body, "Key", "key_id"),
+    { label: "Key", value: <Actor id={textAt(body, "key_id")} name={keyName} /> },
     ...idFact(body, "For the principal", "on_behalf_of", agent),
     ...idFact(body, "Session", "session_id", (id) => `/decisions?session=${encodeURIComponent(id)}`),
     ...idFact(body, "Grant", "grant_id"),
@@ -49,11 +50,18 @@ function factsOf(body: JsonObject): readonly Fact[] {
   ];
 }
 
+/** Properties of the facts. */
+interface CallFactsProps {
+  readonly body: JsonObject;
+  /** Name of the calling key, which is not sealed. */
+  readonly keyName: string | undefined;
+}
+
 /** Caller, credentials, and ids in the decision. */
-export function CallFacts({ body }: { readonly body: JsonObject }) {
+export function CallFacts({ body, keyName }: CallFactsProps) {
   return (
     <dl className="call-facts">
-      {factsOf(body).map(({ label, value }) => (
+      {factsOf(body, keyName).map(({ label, value }) => (
         <div key={label}>
           <dt>{label}</dt>
           <dd>{value}</dd>

@@ -73,7 +73,7 @@ function Receipt({ decisionId, response }: { readonly decisionId: string; readon
         <ProofCard decisionId={decisionId} response={response} />
         <section className="card stack" aria-labelledby="facts-title">
           <h2 id="facts-title">The call</h2>
-          <CallFacts body={body} />
+          <CallFacts body={body} keyName={response.keyName} />
         </section>
       </div>
       <div className="stack is-whole">

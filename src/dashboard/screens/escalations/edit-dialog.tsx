@@ -1,7 +1,12 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import { type FormEvent, useState } from "react";
-import { type Escalation, EscalationService } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import {
+  type EditEscalationResponse,
+  type Escalation,
+  EscalationService,
+  EscalationStatus,
+} from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { requestErrorFrom } from "../../../client/request-error.ts";
 import { Button } from "../../kit/button.tsx";
@@ -23,6 +28,13 @@ import {
 } from "./edited-arguments.ts";
 
 const { editEscalation } = EscalationService.method;
+
+/** Where two people have to agree, an edit is not an approval yet. */
+const doneText = ({ replacement }: EditEscalationResponse): string =>
+  replacement?.status === EscalationStatus.PENDING
+    ? "Changed. Another person has to approve it now."
+    : "Approved with the changed arguments.";
+
 /** Texts longer than this are edited in several lines. */
 const LINE = 60;
 
@@ -53,7 +65,7 @@ export function EditDialog({ escalation, onClose }: EditDialogProps) {
         isWide
         isDisabled={changedNames(before, edited).length === 0}
         change={(call) => call(editEscalation, { escalationId, arguments: edited, ...said })}
-        done="Approved with the changed arguments."
+        done={doneText}
         onDone={({ escalation: rejected, replacement }) => {
           feed.take(rejected);
           feed.take(replacement);
@@ -130,6 +142,7 @@ function EditForm(props: EditFormProps) {
     <form className="stack" onSubmit={review}>
       <p className="hint">
         The action with other arguments is a new action: the mandates decide it again, and both digests are in the log.
+        Where the workspace wants four eyes, it then waits for another person.
       </p>
       {json === undefined ? (
         entries.map((entry) => (

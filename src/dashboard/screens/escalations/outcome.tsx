@@ -6,18 +6,43 @@ import {
   EscalationService,
   EscalationStatus,
 } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { Actor } from "../../kit/actor.tsx";
 import { Badge } from "../../kit/badge.tsx";
-import { Shown } from "../../kit/shown.tsx";
+import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, Time, useNow } from "../../kit/time.tsx";
+import { useEscalations } from "../../live/use-escalations.tsx";
 import { Difference } from "./difference.tsx";
 
 const REFRESH_MS = 3_000;
 
-/** Names the resolver of an escalation: a person or key, expiry, or withdrawal. */
-export function whoText(resolvedBy: string | undefined): string {
+type Resolver = Pick<Escalation, "resolvedBy" | "resolvedByName">;
+
+/** Returns the reason for a resolution that nobody made; undefined for one by a person or key. */
+function causeText(resolvedBy: string | undefined): string | undefined {
   if (resolvedBy === "expiry") return "its time was up";
-  if (resolvedBy === "withdrawal") return "every ask was withdrawn";
-  return `by ${resolvedBy ?? "nobody"}`;
+  return resolvedBy === "withdrawal" ? "every ask was withdrawn" : undefined;
+}
+
+/** Names the resolver of an escalation: a person or key, expiry, or withdrawal. */
+export const whoText = ({ resolvedBy, resolvedByName }: Resolver): string =>
+  causeText(resolvedBy) ?? `by ${shownText(resolvedByName ?? resolvedBy ?? "nobody")}`;
+
+function Who({ resolvedBy, resolvedByName }: Resolver) {
+  const cause = causeText(resolvedBy);
+  if (cause !== undefined) return <span>{cause}</span>;
+  return (
+    <span>
+      by <Actor id={resolvedBy ?? "nobody"} name={resolvedByName} />
+    </span>
+  );
+}
+
+/** Returns the word for the outcome of an edited action, which may still wait for another person. */
+function useEditText({ editedArguments, replacedBy }: Escalation): string | undefined {
+  const { pending } = useEscalations();
+  if (editedArguments === undefined) return undefined;
+  const waits = pending.some(({ escalationId }) => escalationId === replacedBy);
+  return waits ? "edited: another person has to approve it" : "approved with other arguments";
 }
 
 /** Outcome of a resolved escalation. An unused approval is read again. */
@@ -36,7 +61,6 @@ export function Outcome({ escalation }: { readonly escalation: Escalation }) {
 function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
   const {
     status,
-    resolvedBy,
     resolvedAt,
     note,
     usedAt,
@@ -50,13 +74,12 @@ function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
   const now = useNow();
   const isOver = expiresAt !== undefined && timestampMs(expiresAt) <= now;
   const isApproved = status === EscalationStatus.APPROVED;
+  const editText = useEditText(escalation);
   return (
     <div className="outcome stack">
       <p className="row">
-        <Badge tone={isApproved ? "good" : "bad"}>
-          {isApproved ? "approved" : editedArguments === undefined ? "rejected" : "approved with other arguments"}
-        </Badge>
-        <span>{whoText(resolvedBy)}</span>
+        <Badge tone={isApproved ? "good" : "bad"}>{isApproved ? "approved" : (editText ?? "rejected")}</Badge>
+        <Who {...escalation} />
         <Time at={resolvedAt} />
       </p>
       {note === undefined || note === "" ? null : (

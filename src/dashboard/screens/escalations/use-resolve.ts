@@ -51,9 +51,9 @@ export function useResolve(): (resolving: Resolving) => Promise<string | null> {
 }
 
 /** Names the person who resolved it first. */
-function firstText({ status, resolvedBy }: Escalation): string {
-  const done = status === EscalationStatus.APPROVED ? "approved" : "rejected";
-  return `It was ${done} before you: ${whoText(resolvedBy)}.`;
+function firstText(escalation: Escalation): string {
+  const done = escalation.status === EscalationStatus.APPROVED ? "approved" : "rejected";
+  return `It was ${done} before you: ${whoText(escalation)}.`;
 }
 
 /** Fault of one escalation of a batch. */

@@ -6,6 +6,7 @@ import {
   type ApiKey,
   type ListApiKeysResponse,
 } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
+import { Actor } from "../../kit/actor.tsx";
 import { AgentName } from "../../kit/agent-name.tsx";
 import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
@@ -64,7 +65,7 @@ function stateOf({ revokedAt, expiresAt }: ApiKey, now: number): readonly [Tone,
 }
 
 function KeyRow({ apiKey, onRevoke }: { readonly apiKey: ApiKey; readonly onRevoke: () => void }) {
-  const { keyId, name, role, agentId, prefix, createdAt, expiresAt, revokedAt } = apiKey;
+  const { keyId, name, role, agentId, prefix, createdAt, expiresAt, revokedAt, owner, createdBy } = apiKey;
   const isOwn = useSession().session.keyId === keyId;
   const [tone, word] = stateOf(apiKey, useNow(NOW_MS));
   return (
@@ -80,6 +81,18 @@ function KeyRow({ apiKey, onRevoke }: { readonly apiKey: ApiKey; readonly onRevo
             <>
               {" "}
               for <AgentName agentId={agentId} />
+            </>
+          )}
+          {owner === undefined ? null : (
+            <>
+              {" "}
+              of <Actor id={owner} name={apiKey.ownerName ?? owner} />
+            </>
+          )}
+          {createdBy === undefined ? null : (
+            <>
+              {" "}
+              made by <Actor id={createdBy} name={apiKey.createdByName} />
             </>
           )}
         </span>

@@ -7,6 +7,7 @@ import {
   McpToolStatus,
   type McpToolVersion,
 } from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
+import { Actor } from "../../kit/actor.tsx";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
@@ -232,10 +233,10 @@ function Waiting({ server, definition: { kind, id }, version, isFirst }: Waiting
   );
 }
 
-function Accepted({ version: { acceptedBy, acceptedAt } }: { readonly version: McpToolVersion }) {
+function Accepted({ version: { acceptedBy, acceptedByName, acceptedAt } }: { readonly version: McpToolVersion }) {
   return (
     <p className="hint" data-accepted>
-      accepted by <code>{acceptedBy}</code>, <Time at={acceptedAt} />
+      accepted by <Actor id={acceptedBy ?? ""} name={acceptedByName} />, <Time at={acceptedAt} />
     </p>
   );
 }

@@ -3,6 +3,7 @@ import { Link, useSearchParams } from "wouter";
 import type { VaultEntry } from "../../../../gen/agentcontrol/v1/vault_service_pb.js";
 import { hex } from "../../../verify/bytes.ts";
 import { textAt } from "../../../verify/json.ts";
+import { Actor } from "../../kit/actor.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Field } from "../../kit/field.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
@@ -109,7 +110,7 @@ function headOf(body: string) {
   }
 }
 
-const EntryRow = memo(({ entry: { index, leafHash, body } }: { readonly entry: VaultEntry }) => {
+const EntryRow = memo(({ entry: { index, leafHash, body, authorName } }: { readonly entry: VaultEntry }) => {
   const { type, what, at, by } = useMemo(() => headOf(body), [body]);
   const leaf = hex(leafHash);
   const [parameters] = useSearchParams();
@@ -131,7 +132,7 @@ const EntryRow = memo(({ entry: { index, leafHash, body } }: { readonly entry: V
       </span>
       <span className="entry-at hint">{at.slice(0, 30)}</span>
       <span className="entry-by cut hint">
-        <Shown text={by.slice(0, 80)} />
+        <Actor id={by.slice(0, 600)} name={authorName} />
       </span>
       <code className="entry-leaf" title={leaf}>
         {leaf.slice(0, 10)}…

@@ -64,10 +64,16 @@ async def wait_for_escalation(
     Raises `EscalationTimeoutError` when the time is up, and a `ControlPlaneRequestError` for a permanent fault.
     """
     options.check()
+    return await _outcome(wire, escalation_id, options, time.monotonic() + options.timeout)
+
+
+async def _outcome(
+    wire: AsyncWire, escalation_id: str, options: WaitOptions, ends_at: float
+) -> Union[Verdict, EditedApproval]:
     now = time.monotonic()
     # Polls at least once, however short the wait.
     poll_every = max(MIN_POLL_INTERVAL, min(options.poll_interval, options.timeout / 2))
-    wait = _Wait(wire, escalation_id, options, now + options.timeout, poll_every, now + poll_every)
+    wait = _Wait(wire, escalation_id, options, ends_at, poll_every, now + poll_every)
     try:
         verdict = await _verdict(wait)
     finally:
@@ -76,7 +82,14 @@ async def wait_for_escalation(
         return verdict
     if options.on_rejected is not None:
         await _read_rejection(wait, options.on_rejected)
-    return await _read_edit(wait) if options.accept_edits else verdict
+    edit = await _read_edit(wait) if options.accept_edits else None
+    if edit is None:
+        return verdict
+    if edit.is_approved or edit.approval.escalation_id is None:
+        return edit.approval
+    # Another person has to answer the edited action, and may edit it again.
+    answer = await _outcome(wire, edit.approval.escalation_id, options, ends_at)
+    return edit.approval if answer == "approved" else answer
 
 
 async def _verdict(wait: _Wait) -> Verdict:
@@ -185,8 +198,17 @@ async def _read_rejection(wait: _Wait, tell: Callable[[Rejection], None]) -> Non
     tell(Rejection(optional(escalation, "note"), optional(escalation, "resolved_by"), edited))
 
 
-async def _read_edit(wait: _Wait) -> Union[Verdict, EditedApproval]:
-    """Reads the edited approval of a rejected escalation, if there is one."""
+@dataclass(frozen=True)
+class _Edit:
+    """An edit of an escalation."""
+
+    approval: EditedApproval
+    #: False while another person still has to answer the edited action.
+    is_approved: bool
+
+
+async def _read_edit(wait: _Wait) -> Optional[_Edit]:
+    """Reads the edit of a rejected escalation, if there is one."""
     while True:
         _check_time(wait, time.monotonic())
         try:
@@ -196,15 +218,16 @@ async def _read_edit(wait: _Wait) -> Union[Verdict, EditedApproval]:
         await wait.wire.sleep(wait.poll_every)
 
 
-async def _edit(wait: _Wait) -> Union[Verdict, EditedApproval]:
+async def _edit(wait: _Wait) -> Optional[_Edit]:
     escalation = await _read(wait, wait.escalation_id)
     if not escalation.HasField("edited_arguments"):
-        return "rejected"
-    edited = json_from(escalation.edited_arguments)
+        return None
+    arguments = json_from(escalation.edited_arguments)
     if not escalation.HasField("replaced_by"):
-        return EditedApproval(None, edited, None)
-    approved = await _read(wait, escalation.replaced_by)
-    return EditedApproval(escalation.replaced_by, edited, approved.action_content)
+        return _Edit(EditedApproval(None, arguments, None), True)
+    edited = await _read(wait, escalation.replaced_by)
+    approval = EditedApproval(escalation.replaced_by, arguments, edited.action_content)
+    return _Edit(approval, edited.status == escalations.ESCALATION_STATUS_APPROVED)
 
 
 async def withdraw_escalation(wire: AsyncWire, escalation_id: str, timeout: float) -> None:

@@ -103,7 +103,7 @@ async def _wait_for_verdict(
         # The caller cancelled, so nobody waits for the approval any more.
         await wire.last_words(lambda last: withdraw_escalation(last, escalation_id, LAST_WORDS))
         raise
-    return verdict, rejections[0] if rejections else None
+    return verdict, rejections[-1] if rejections else None
 
 
 async def _decide(wire: AsyncWire, call: GuardedCall, action: Action) -> Optional[InterceptResult]:
