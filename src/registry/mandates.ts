@@ -66,7 +66,7 @@ interface PublishedMandate {
 /** Result of compiling rules without publishing them. */
 type CompiledDraft =
   | { readonly valid: true; readonly rules: readonly Rule[]; readonly warnings: readonly RuleWarning[] }
-  | { readonly valid: false; readonly violations: readonly RuleViolation[] };
+  | { readonly valid: false; readonly violations: readonly MandateFault[] };
 
 /** Maximum number of versions in a mandate's history, newest first. */
 const SHOWN_VERSIONS = 100;
@@ -155,7 +155,7 @@ export function definitionFrom(draft: MandateDraft): JsonObject {
 }
 
 /** Fault that keeps a mandate from being published. */
-export type MandateFault = Pick<RuleViolation, "path" | "message"> & { readonly reason: string };
+export type MandateFault = Omit<RuleViolation, "reason"> & { readonly reason: string };
 
 /** Makes the error that lists everything that keeps a mandate, or a pack, from being published. */
 export function mandateInvalid(found: readonly MandateFault[], what = "mandate"): ControlPlaneError {
@@ -173,16 +173,43 @@ export function mandateInvalid(found: readonly MandateFault[], what = "mandate")
   return new ControlPlaneError(ErrorReason.MANDATE_INVALID, message, metadata, { violations });
 }
 
-function assertTargets(state: WorkspaceState, { scope, departmentId, agentId, rules }: MandateDraft): void {
-  if (scope === "department") getDepartment(state, departmentId ?? "");
-  if (scope === "agent") getAgent(state, agentId ?? "");
-  assertDepartments(state, rules);
+/** Finds the agents and departments that a mandate names and the workspace does not have. */
+export function targetFaults(state: WorkspaceState, draft: MandateDraft): MandateFault[] {
+  const { scope, departmentId, agentId, rules } = draft;
+  return [
+    ...(scope === "agent" ? unknownTarget("agent_id", agentId, (id) => getAgent(state, id)) : []),
+    ...(scope === "department" ? unknownTarget("department_id", departmentId, (id) => getDepartment(state, id)) : []),
+    ...departmentFaults(state, rules),
+  ];
 }
 
-/** Throws DEPARTMENT_NOT_FOUND for a department that a rule counts and the workspace does not have. */
-function assertDepartments(state: WorkspaceState, rules: readonly Rule[]): void {
-  for (const { conditions } of rules) {
-    if (conditions?.departmentId !== undefined) getDepartment(state, conditions.departmentId);
+/** Finds the departments that rules count and the workspace does not have. */
+function departmentFaults(state: WorkspaceState, rules: readonly Rule[]): MandateFault[] {
+  return rules.flatMap(({ conditions }, index) => {
+    const path = `rules[${index}].conditions.department_id`;
+    return unknownTarget(path, conditions?.departmentId, (id) => getDepartment(state, id));
+  });
+}
+
+/** Returns the fault of a target that does not exist. A missing or blank one is a fault of the rules, which the compiler finds. */
+function unknownTarget(path: string, id: string | undefined, get: (id: string) => unknown): MandateFault[] {
+  return id === undefined || id.trim() === "" ? [] : faultsOf(path, () => get(id));
+}
+
+/** Returns the faults that a step throws, below a path; empty if it succeeds. */
+export function faultsOf(path: string, step: () => unknown): MandateFault[] {
+  try {
+    step();
+    return [];
+  } catch (error) {
+    if (!(error instanceof ControlPlaneError)) throw error;
+    const reason = ErrorReason[error.reason] as string;
+    if (error.violations.length === 0) return [{ path, reason, message: error.message }];
+    return error.violations.map(({ field, description }) => ({
+      path: `${path}.${field}`,
+      reason,
+      message: description,
+    }));
   }
 }
 
@@ -207,11 +234,11 @@ function assertNameFree({ policies: { mandates } }: WorkspaceState, name: string
 function assertPublishable(state: WorkspaceState, draft: MandateDraft, sealed: SealedMandate): void {
   const source: MandateSource = { ...draft, id: sealed.mandate_id, version: sealed.version, digest: sealed.digest };
   const { violations, rules } = compileMandate(source, state.policies.lookup);
-  if (violations.length > 0) throw mandateInvalid(violations);
+  const faults = [...violations, ...targetFaults(state, draft)];
+  if (faults.length > 0) throw mandateInvalid(faults);
   const others = [...state.policies.mandates.values()].filter(({ compiled }) => compiled.id !== sealed.mandate_id);
   const [fault] = budgetFaults([{ rules }, ...others.map(({ compiled }) => compiled)], "rules");
   if (fault !== undefined) throw mandateInvalid([fault]);
-  assertTargets(state, draft);
   assertNameFree(state, draft.name, sealed.mandate_id);
 }
 
@@ -306,8 +333,8 @@ function publishedFrom({ policies, settings }: WorkspaceState, mandateId: string
 }
 
 /**
- * Creates a mandate, in force for the next decision. Throws MANDATE_INVALID with everything that does not compile,
- * AGENT_NOT_FOUND or DEPARTMENT_NOT_FOUND for an unknown target, MANDATE_EXISTS when the name is taken.
+ * Creates a mandate, in force for the next decision. Throws MANDATE_INVALID with everything that does not compile, unknown targets
+ * included, and MANDATE_EXISTS when the name is taken.
  */
 export async function createMandate(log: WorkspaceLog, by: string, draft: MandateDraft): Promise<PublishedMandate> {
   const definition = definitionFrom(draft);
@@ -367,14 +394,15 @@ export function archiveMandate(log: WorkspaceLog, by: string, mandateId: string)
 }
 
 /**
- * Compiles rules against the tools registered now. MUST NOT change anything. Throws as `createMandate` does for the rules:
- * DEPARTMENT_NOT_FOUND, and INVALID_FIELD for what the store cannot keep.
+ * Compiles rules against the tools and departments there are now. MUST NOT change anything. Throws INVALID_FIELD for what the store
+ * cannot keep.
  */
 export function compileDraft(state: WorkspaceState, rules: readonly Rule[]): CompiledDraft {
   rulesJson(rules);
   const result = compileRules(rules, state.policies.lookup);
-  if (result.kind === "invalid") return { valid: false, violations: result.violations };
-  assertDepartments(state, rules);
+  const unknown = departmentFaults(state, rules);
+  if (result.kind === "invalid") return { valid: false, violations: [...result.violations, ...unknown] };
+  if (unknown.length > 0) return { valid: false, violations: unknown };
   const typed = result.rules.map(({ source }) => source);
   return { valid: true, rules: typed, warnings: approvalWarnings(typed, state.settings.approval_ignores) };
 }

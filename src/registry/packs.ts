@@ -13,15 +13,15 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { MandateVersionEntity, type MandateVersionRow, PackEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { digestOf } from "../tree/canonical.ts";
-import { getAgent } from "./agents.ts";
 import { checkedName } from "./checked-text.ts";
-import { getDepartment } from "./departments.ts";
 import {
   budgetFaults,
   definitionFrom,
+  faultsOf,
   type MandateDraft,
   type MandateFault,
   mandateInvalid,
+  targetFaults,
   versionRow,
 } from "./mandates.ts";
 
@@ -117,23 +117,6 @@ function within(path: string, faults: readonly MandateFault[]): MandateFault[] {
   return faults.map((fault) => ({ ...fault, path: `${path}.${fault.path}` }));
 }
 
-/** Returns the faults that a step throws; empty if it succeeds. */
-function faultsOf(path: string, step: () => unknown): MandateFault[] {
-  try {
-    step();
-    return [];
-  } catch (error) {
-    if (!(error instanceof ControlPlaneError)) throw error;
-    const reason = ErrorReason[error.reason] as string;
-    if (error.violations.length === 0) return [{ path, reason, message: error.message }];
-    return error.violations.map(({ field, description }) => ({
-      path: `${path}.${field}`,
-      reason,
-      message: description,
-    }));
-  }
-}
-
 /** Writes the definitions of a set; other work takes turns with it. Throws MANDATE_INVALID for texts that cannot be kept and for repeated names. */
 async function writeAll(drafts: readonly MandateDraft[]): Promise<readonly WrittenMandate[]> {
   const written: WrittenMandate[] = [];
@@ -156,22 +139,6 @@ async function writeAll(drafts: readonly MandateDraft[]): Promise<readonly Writt
   return written;
 }
 
-/** Finds the agents and departments that a mandate names and the workspace does not have. */
-function targetFaults(state: WorkspaceState, { path, draft }: WrittenMandate): MandateFault[] {
-  const { scope, departmentId, agentId, rules } = draft;
-  const department = (place: string, id: string): MandateFault[] => faultsOf(place, () => getDepartment(state, id));
-  const faults = rules.flatMap(({ conditions }, index) =>
-    conditions?.departmentId === undefined
-      ? []
-      : department(`${path}.rules[${index}].conditions.department_id`, conditions.departmentId),
-  );
-  if (scope === "department" && departmentId !== undefined)
-    faults.unshift(...department(`${path}.department_id`, departmentId));
-  if (scope === "agent" && agentId !== undefined)
-    faults.unshift(...faultsOf(`${path}.agent_id`, () => getAgent(state, agentId)));
-  return faults;
-}
-
 /**
  * Compiles a set against the tools registered now; other work takes turns with it. Throws MANDATE_INVALID with everything that does
  * not compile in all mandates.
@@ -184,7 +151,7 @@ async function compileAll(state: WorkspaceState, written: readonly WrittenMandat
   for (const each of written) {
     const { path, draft, digest, name } = each;
     const compiled = compileMandate({ ...draft, name, digest, id: "", version: 0 }, policies.lookup);
-    faults.push(...within(path, compiled.violations), ...targetFaults(state, each));
+    faults.push(...within(path, [...compiled.violations, ...targetFaults(state, draft)]));
     mandates.push({ ...each, compiled });
     await nextTurn();
   }
@@ -250,7 +217,7 @@ function assertPublishable(state: WorkspaceState, set: CompiledSet, { publicatio
   const rest = [...state.policies.mandates.values()].filter((mandate) => !gone.has(mandate));
   const afterwards = [...rest, ...publications].map(({ compiled }) => compiled);
   // Agents and departments may have gone since the set was compiled.
-  const faults = set.mandates.flatMap((each) => targetFaults(state, each));
+  const faults = set.mandates.flatMap(({ path, draft }) => within(path, targetFaults(state, draft)));
   faults.push(...budgetFaults(afterwards, "mandates"));
   if (faults.length > 0) throw mandateInvalid(faults, "pack");
 }

@@ -122,7 +122,7 @@ describe("mandates", () => {
     expect(await seqNow()).to.equal(seq);
   });
 
-  it("does not compile rules that publishing would refuse: an unknown department, and what cannot be stored.", async () => {
+  it("lists an unknown department among the other violations, by its path.", async () => {
     const { mandates } = test;
     const limit = (departmentId: string) => ({
       type: RuleType.SEQUENCE,
@@ -138,13 +138,35 @@ describe("mandates", () => {
     });
     const department = await test.department();
     expect((await mandates.compileMandate({ rules: [limit(department)] })).valid).to.equal(true);
-    for (const [rules, reason] of [
-      [[limit("dep_none")], "DEPARTMENT_NOT_FOUND"],
-      [[{ ...condition("amount", ">", 5), description: "a\u0000b" }], "INVALID_FIELD"],
-    ] as const) {
-      expect(await reasonOf(mandates.compileMandate({ rules: [...rules] }))).to.equal(reason);
-      expect(await reasonOf(mandates.createMandate({ name: "same", rules: [...rules] }))).to.equal(reason);
-    }
+    const rules = [limit(department), limit("dep_none"), condition("amuont", ">", 5), limit(" ")];
+    const want = [
+      ["rules[1].conditions.department_id", "DEPARTMENT_NOT_FOUND", "no department `dep_none`"],
+      ["rules[2].conditions.rules[0].field", "FIELD_NOT_IN_SCHEMA"],
+      ["rules[3].conditions.department_id", "SCOPE_TARGET_MISSING"],
+    ];
+    const { valid, violations } = await mandates.compileMandate({ rules });
+    expect(valid).to.equal(false);
+    const shown = violations.map(({ path, reason, message }) =>
+      reason === "DEPARTMENT_NOT_FOUND" ? [path, reason, message] : [path, reason],
+    );
+    expect(shown).to.have.deep.members(want);
+    const failure = await failureOf(mandates.createMandate({ name: "same", rules }));
+    expect(failure.violations.map(({ field, reason }) => [field, reason])).to.have.deep.members(
+      want.map(([path, reason]) => [path, reason]),
+    );
+    const draft = { name: "same", rules };
+    const dry = await failureOf(test.dryRuns.probe({ agentId, actionType: "x", drafts: [draft] }));
+    expect(dry.violations.map(({ field }) => field)).to.have.members(want.map(([path]) => `drafts[0].${path}`));
+    const { mandate } = await mandates.createMandate({ name: "updated", rules: [limit(department)] });
+    const mandateId = mandate?.mandateId ?? "";
+    const update = await failureOf(mandates.updateMandate({ mandateId, name: "updated", rules: [limit("dep_none")] }));
+    expect(update.violations.map(({ field }) => field)).to.deep.equal(["rules[0].conditions.department_id"]);
+  });
+
+  it("does not compile rules that cannot be stored.", async () => {
+    const rules = [{ ...condition("amount", ">", 5), description: "a\u0000b" }];
+    expect(await reasonOf(test.mandates.compileMandate({ rules }))).to.equal("INVALID_FIELD");
+    expect(await reasonOf(test.mandates.createMandate({ name: "same", rules }))).to.equal("INVALID_FIELD");
   });
 
   it("refuses a scope without its target, a target without its scope, and targets that do not exist.", async () => {
@@ -163,15 +185,20 @@ describe("mandates", () => {
       },
     };
     const cases = [
-      { request: { scope: Scope.AGENT, rules }, want: "MANDATE_INVALID" },
-      { request: { scope: Scope.DEPARTMENT, departmentId: " ", rules }, want: "MANDATE_INVALID" },
-      { request: { agentId, rules }, want: "MANDATE_INVALID" },
-      { request: { scope: Scope.AGENT, agentId: "agt_no", rules }, want: "AGENT_NOT_FOUND" },
-      { request: { scope: Scope.DEPARTMENT, departmentId: "dep_no", rules }, want: "DEPARTMENT_NOT_FOUND" },
-      { request: { rules: [velocity] }, want: "DEPARTMENT_NOT_FOUND" },
+      { request: { scope: Scope.AGENT, rules }, want: "agent_id SCOPE_TARGET_MISSING" },
+      { request: { scope: Scope.DEPARTMENT, departmentId: " ", rules }, want: "department_id SCOPE_TARGET_MISSING" },
+      { request: { agentId, rules }, want: "agent_id SCOPE_TARGET_NOT_APPLICABLE" },
+      { request: { scope: Scope.AGENT, agentId: "agt_no", rules }, want: "agent_id AGENT_NOT_FOUND" },
+      {
+        request: { scope: Scope.DEPARTMENT, departmentId: "dep_no", rules },
+        want: "department_id DEPARTMENT_NOT_FOUND",
+      },
+      { request: { rules: [velocity] }, want: "rules[0].conditions.department_id DEPARTMENT_NOT_FOUND" },
     ];
     for (const { request, want } of cases) {
-      expect(await reasonOf(mandates.createMandate({ name: "aimless", ...request }))).to.equal(want);
+      const failure = await failureOf(mandates.createMandate({ name: "aimless", ...request }));
+      expect(failure.metadata.rule_reason, want).to.equal(want.split(" ")[1]);
+      expect(failure.violations.map(({ field, reason }) => `${field} ${reason}`)).to.deep.equal([want]);
     }
     const scoped = { name: "scoped", scope: Scope.DEPARTMENT, departmentId, rules };
     expect((await mandates.createMandate(scoped)).mandate).to.include({ scope: Scope.DEPARTMENT, departmentId });
@@ -265,7 +292,8 @@ describe("mandates", () => {
   it("refuses texts that the store cannot keep.", async () => {
     const { mandates } = test;
     const rules = [{ ...blocking("x"), description: "a\u0000" }];
-    expect((await failureOf(mandates.createMandate({ name: "nul", rules }))).metadata.field).to.equal("rules");
+    const inRule = await failureOf(mandates.createMandate({ name: "nul", rules }));
+    expect(inRule.metadata.field).to.equal("rules[0].description");
     const described = { name: "nul", description: "a\u0000", rules: [blocking("x")] };
     expect((await failureOf(mandates.createMandate(described))).metadata.field).to.equal("description");
     expect(await reasonOf(mandates.createMandate({ name: " ", rules: [blocking("x")] }))).to.equal("INVALID_FIELD");

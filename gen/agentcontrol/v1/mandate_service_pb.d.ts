@@ -1685,8 +1685,8 @@ export declare const MandateStatusSchema: GenEnum<MandateStatus>;
  */
 export declare const MandateService: GenService<{
   /**
-   * Creates a mandate, in force for the next decision. MANDATE_INVALID lists everything that does not compile. MANDATE_EXISTS
-   * when its name is taken.
+   * Creates a mandate, in force for the next decision. MANDATE_INVALID lists everything that does not compile, unknown agents and
+   * departments included. MANDATE_EXISTS when its name is taken.
    *
    * @generated from rpc agentcontrol.v1.MandateService.CreateMandate
    */
@@ -1750,8 +1750,8 @@ export declare const MandateService: GenService<{
     output: typeof ArchiveMandateResponseSchema;
   },
   /**
-   * Compiles rules against the tools registered now and changes nothing. DEPARTMENT_NOT_FOUND as in CreateMandate. Auditors, who
-   * publish nothing, may not call it: compiling costs the service time.
+   * Compiles rules against the tools and departments there are now, and changes nothing. Auditors, who publish nothing, may not call
+   * it: compiling costs the service time.
    *
    * @generated from rpc agentcontrol.v1.MandateService.CompileMandate
    */

@@ -97,8 +97,10 @@ function reasonsInComments({ parent, name, input }: DescMethod): ReasonWord[] {
   return keys.flatMap((key) => comments[key]?.match(WORD) ?? []).filter(isReason);
 }
 
-function reasonsOfField(field: DescField, route: Route): readonly ReasonWord[] {
+function reasonsOfField(field: DescField, route: Route, isOfMandate: boolean): readonly ReasonWord[] {
   const isInPath = route.pathFields.includes(field);
+  // Targets that a mandate names are among its violations.
+  if (isOfMandate && !isInPath) return [];
   const reason = OF_FIELDS[field.name] ?? (isInPath ? SHORT_OF_FIELDS[field.name] : undefined);
   return reason === undefined ? [] : [reason];
 }
@@ -113,9 +115,11 @@ function reasonsOfKey({ input, ...method }: DescMethod): readonly ReasonWord[] {
 /** Returns the reasons for which a call of a route may fail, without the reasons of every call, in the order of the proto. */
 export function reasonsOfRoute(route: Route): readonly ReasonWord[] {
   const { method, body, queryFields, pathFields } = route;
+  const inComments = reasonsInComments(method);
+  const isOfMandate = inComments.includes("MANDATE_INVALID");
   const found = new Set<ReasonWord>([
-    ...reasonsInComments(method),
-    ...method.input.fields.flatMap((field) => reasonsOfField(field, route)),
+    ...inComments,
+    ...method.input.fields.flatMap((field) => reasonsOfField(field, route, isOfMandate)),
     ...reasonsOfKey(method),
     ...(body === "none" ? [] : OF_BODIES),
     ...(queryFields.length === 0 ? [] : OF_QUERIES),
