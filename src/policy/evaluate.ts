@@ -1,6 +1,6 @@
 import { countedAgents, ruleCoversAgent } from "./coverage.ts";
 import type { Plan, PlannedMandate } from "./rule-index.ts";
-import { SEVERITY } from "./severity.ts";
+import { compareMandates, SEVERITY } from "./severity.ts";
 import type {
   CompiledMandate,
   CompiledRule,
@@ -180,9 +180,7 @@ function passTest(plan: Plan, context: EvaluationContext): PassTest {
 // INVARIANT: a total order, so that the result does not depend on the order in which mandates were published.
 function byWeight(a: FiredRule, b: FiredRule): number {
   return (
-    SEVERITY[b.decision] - SEVERITY[a.decision] ||
-    b.mandate.priority - a.mandate.priority ||
-    (a.mandate.id < b.mandate.id ? -1 : a.mandate.id > b.mandate.id ? 1 : a.rule.index - b.rule.index)
+    SEVERITY[b.decision] - SEVERITY[a.decision] || compareMandates(a.mandate, b.mandate) || a.rule.index - b.rule.index
   );
 }
 

@@ -344,6 +344,8 @@ export interface CompiledMandate {
   readonly version: number;
   readonly digest: string;
   readonly name: string;
+  /** The name as `comparableName` gives it, by which mandates of equal weight are ordered. */
+  readonly foldedName: string;
   readonly scope: ScopeWord;
   readonly departmentId: string | undefined;
   readonly agentId: string | undefined;
@@ -378,7 +380,7 @@ export interface ObservedMandate extends FiredMandate {
 export interface PolicyResult {
   /** The most restrictive decision of the enforcing mandates; undefined if no rule fired. */
   readonly decision: Decision | undefined;
-  /** The rule that decided: of the highest priority among equals, then the lowest mandate id, then the first rule. */
+  /** The rule that decided: of equal ones that of the mandate which `compareMandates` puts first, then the first rule. */
   readonly winner?: { readonly mandate: CompiledMandate; readonly rule: CompiledRule };
   /**
    * Reasons of the rules of enforcing mandates that fired, most restrictive first. After 200, those of further rules are left

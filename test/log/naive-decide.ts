@@ -101,9 +101,13 @@ interface Fired {
   readonly code: string;
 }
 
+const inOrder = (one: string, other: string): number => Number(one > other) - Number(one < other);
+const foldedName = ({ definition }: NaiveMandate): string => definition.name.normalize("NFKC").trim().toLowerCase();
+
 const byWeight = (a: Fired, b: Fired): number =>
   SEVERITY[b.decision] - SEVERITY[a.decision] ||
   b.mandate.definition.priority - a.mandate.definition.priority ||
+  inOrder(foldedName(a.mandate), foldedName(b.mandate)) ||
   a.mandate.mandate_id.localeCompare(b.mandate.mandate_id) ||
   a.index - b.index;
 

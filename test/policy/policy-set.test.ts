@@ -47,7 +47,35 @@ describe("a policy set", () => {
     expect(decisionOf(mandates.slice(0, 1))).to.equal("allow");
   });
 
-  it("breaks ties by priority, then by id.", () => {
+  it("breaks ties by priority, then by name, folded.", () => {
+    const of = (id: string, name: string, priority: number) =>
+      mandateFrom([action("block", "*"), action("block", "*")], { id, name, priority });
+    const [low, b, a, wide] = [of("1", "A", 1), of("2", "beta", 2), of("3", "ALPHA", 2), of("0", "ｚeta", 2)];
+    for (const mandates of [
+      [low, b, a, wide],
+      [wide, a, b, low],
+    ]) {
+      const result = createPolicySet(mandates).evaluate(contextFrom());
+      expect(result.reasons.map(({ mandateId, rule }) => `${mandateId} ${rule}`)).to.deep.equal(
+        ["3", "2", "0", "1"].flatMap((id) => [`${id} rules[0]`, `${id} rules[1]`]),
+      );
+      expect(result.winner?.mandate.id).to.equal("3");
+    }
+  });
+
+  it("names the same mandates wherever the same policies have other ids.", () => {
+    const names = ["limits", "Embargo", "hours", "ABC", "escrow"];
+    const winners = [0, 1, 2, 3, 4].map((shift) => {
+      const mandates = names.map((name, index) =>
+        mandateFrom([action("block", "*")], { id: `mnd_${(index + shift) % names.length}`, name }),
+      );
+      const { reasons, winner } = createPolicySet(mandates).evaluate(contextFrom());
+      return [winner?.mandate.name, ...reasons.map(({ mandateName }) => mandateName)].join();
+    });
+    expect(new Set(winners)).to.deep.equal(new Set(["ABC,ABC,Embargo,escrow,hours,limits"]));
+  });
+
+  it("breaks ties of one name by id.", () => {
     const low = mandateFrom([action("block", "*")], { id: "mnd_1", priority: 1 });
     const b = mandateFrom([action("block", "*")], { id: "mnd_b", priority: 2 });
     const a = mandateFrom([action("block", "*")], { id: "mnd_a", priority: 2 });

@@ -643,7 +643,8 @@ export declare type MandateDefinition = Message<"agentcontrol.v1.MandateDefiniti
   agentId?: string | undefined;
 
   /**
-   * Breaks ties between mandates that decide alike: the decision bears the name of the higher one. -1,000,000 to 1,000,000.
+   * Breaks ties between mandates that decide alike: the decision bears the name of the higher one; of equal ones that of the first by
+   * name, ignoring case. -1,000,000 to 1,000,000.
    *
    * @generated from field: int32 priority = 6;
    */
@@ -797,7 +798,8 @@ export declare type CreateMandateRequest = Message<"agentcontrol.v1.CreateMandat
   agentId?: string | undefined;
 
   /**
-   * Breaks ties between mandates that decide alike: the decision bears the name of the higher one. -1,000,000 to 1,000,000.
+   * Breaks ties between mandates that decide alike: the decision bears the name of the higher one; of equal ones that of the first by
+   * name, ignoring case. -1,000,000 to 1,000,000.
    *
    * @generated from field: int32 priority = 6;
    */

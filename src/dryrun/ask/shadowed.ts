@@ -1,6 +1,6 @@
 import { type Conditions, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { Work } from "../../async/work.ts";
-import { SEVERITY } from "../../policy/severity.ts";
+import { compareMandates, SEVERITY } from "../../policy/severity.ts";
 import type {
   CompiledMandate,
   CompiledRule,
@@ -136,9 +136,8 @@ function weighsMore(broad: ComparedRule, narrow: ComparedRule): boolean {
   // The decision of a semantic rule depends on its guard, and whether it fires does as well.
   if (broad.rule.type === RuleType.SEMANTIC) return false;
   if (SEVERITY[decision] !== narrow.strictest) return SEVERITY[decision] > narrow.strictest;
-  const [one, other] = [broad.mandate, narrow.mandate];
-  if (one.priority !== other.priority) return one.priority > other.priority;
-  return one.id === other.id ? index < narrow.rule.index : one.id < other.id;
+  const order = compareMandates(broad.mandate, narrow.mandate);
+  return order === 0 ? index < narrow.rule.index : order < 0;
 }
 
 /** Tests whether each action type that a rule covers is covered by another. */

@@ -1,5 +1,5 @@
 import type { Rule } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { isActionPattern, normalisePatterns } from "../names.ts";
+import { comparableName, isActionPattern, normalisePatterns } from "../names.ts";
 import type {
   CompiledMandate,
   CompiledRule,
@@ -39,6 +39,7 @@ export function compileMandate(
     version: source.version,
     digest: source.digest,
     name: source.name,
+    foldedName: comparableName(source.name),
     scope: source.scope,
     departmentId: source.departmentId,
     agentId: source.agentId,
