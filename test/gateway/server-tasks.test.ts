@@ -91,10 +91,12 @@ describe("a task of an MCP server", () => {
       const client = await openRaw(gateway, nameOf(generation), generation);
       const taskId = await make(client);
       upstream.messages.length = 0;
-      for (const trick of [[taskId], { taskId }, null, 1, taskId.toUpperCase(), ` ${taskId}`, `${taskId}\u0000`, ""]) {
+      for (const trick of [[taskId], { taskId }, null, 1, taskId.toUpperCase(), ` ${taskId}`, ""]) {
         const { body, text } = await client.ask("tasks/get", { taskId: trick }, {});
         expect([-32_602, -32_020], text).to.include(body.error?.code);
       }
+      const { body: refused } = await client.ask("tasks/get", { taskId: `${taskId}\u0000` }, {});
+      expect(refused.error).to.include({ code: -32_600 });
       for (const related of ["text", { taskId: [taskId] }, {}]) {
         const _meta = { "io.modelcontextprotocol/related-task": related };
         expect([-32_602, -32_600]).to.include((await client.ask("tasks/get", { taskId, _meta })).body.error?.code);
