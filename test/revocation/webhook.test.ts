@@ -4,7 +4,12 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { type Received, type Receiver, startReceiver } from "../webhook/receiver.ts";
 
-const ENV = { ACP_WEBHOOK_ALLOW: "127.0.0.0/8", ACP_ADMIN_KEY: "admin-key-of-the-webhook-test" };
+const ENV = {
+  ACP_WEBHOOK_ALLOW: "127.0.0.0/8",
+  ACP_ADMIN_KEY: "admin-key-of-the-webhook-test",
+  // Either process may lease the webhook, whose secret only this key opens.
+  ACP_ENCRYPTION_KEY: "a-secret-of-two-processes-of-the-tests",
+};
 const MANDATE = {
   name: "ask first",
   rules: [{ type: "action", decision: "escalate", conditions: { match_action_types: ["review.*"] } }],
