@@ -1,10 +1,9 @@
-import { type ChildProcessWithoutNullStreams, execFile, spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { chmod, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
+import { dirname, join } from "node:path";
 import { expect } from "chai";
 import { DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
 import { withClient } from "../support/database.ts";
@@ -29,10 +28,33 @@ export interface ReadersFolder {
   remove(): Promise<void>;
 }
 
-/** Starts a server, with the embedded PostgreSQL unless a database is given. */
-export async function createReadersFolder(databaseUrl = ""): Promise<ReadersFolder> {
-  // As before `npm start`: in the checkout itself, since npm would replace the link to its packages.
-  await promisify(execFile)("npm", ["run", "--silent", "installed"], { cwd: ROOT });
+/** How a reader's folder is made. */
+interface ReadersFolderOptions {
+  /** Default: the embedded PostgreSQL. */
+  readonly databaseUrl?: string;
+  /** Packages that commands of MCP servers have without a download. Default none. */
+  readonly packages?: readonly string[];
+}
+
+/** Links packages of the checkout into a folder, for `npx` in the folders below it. */
+async function linkPackages(folder: string, names: readonly string[]): Promise<void> {
+  const modules = join(folder, "node_modules");
+  await mkdir(join(modules, ".bin"), { recursive: true });
+  for (const name of names) {
+    const source = join(ROOT, "node_modules", name);
+    await mkdir(dirname(join(modules, name)), { recursive: true });
+    await symlink(source, join(modules, name));
+    const { bin } = JSON.parse(await readFile(join(source, "package.json"), "utf8")) as { bin: Record<string, string> };
+    for (const [command, file] of Object.entries(bin))
+      await symlink(join(source, file), join(modules, ".bin", command));
+  }
+}
+
+/** Starts a server. */
+export async function createReadersFolder({
+  databaseUrl = "",
+  packages = [],
+}: ReadersFolderOptions = {}): Promise<ReadersFolder> {
   const path = await mkdtemp(join(tmpdir(), "acp-reader-"));
   // Open to the account that PostgreSQL runs under when this is root.
   await chmod(path, 0o755);
@@ -40,11 +62,17 @@ export async function createReadersFolder(databaseUrl = ""): Promise<ReadersFold
   await Promise.all(linked.map((name) => symlink(join(ROOT, name), join(path, name))));
   // An empty variable counts as unset: the start generates the key and keeps it in a file.
   const env = { ACP_DATA_DIR: join(path, ".data"), ACP_ADMIN_KEY: "", DATABASE_URL: databaseUrl };
+  const homes = join(path, ".homes");
+  await linkPackages(homes, packages);
+  await chmod(homes, 0o711);
+  const folders = [join(homes, "node_modules"), join(ROOT, "node_modules")].join(",");
   const removePath = () => rm(path, { recursive: true, force: true, maxRetries: 20 });
-  const server = await startServer({ env }).catch(async (error) => {
-    await removePath();
-    throw error;
-  });
+  const server = await startServer({ env: { ...env, ACP_MCP_HOMES: homes, ACP_MCP_FOLDERS: folders } }).catch(
+    async (error) => {
+      await removePath();
+      throw error;
+    },
+  );
   return {
     path,
     server,

@@ -37,7 +37,10 @@ describe("the commands of the README and the guides", function () {
   let folder: ReadersFolder;
   before(async () => {
     database = await createTestDatabase();
-    folder = await createReadersFolder(database.url);
+    folder = await createReadersFolder({
+      databaseUrl: database.url,
+      packages: ["@modelcontextprotocol/server-filesystem"],
+    });
   });
   after(async () => {
     await folder?.remove();
