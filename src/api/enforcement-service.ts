@@ -11,7 +11,7 @@ import { Slots } from "../async/slots.ts";
 import type { Intercept } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason, overShare } from "../errors.ts";
 import { LogFeed } from "../log/log-feed.ts";
-import { readReceipts, readToolDigest } from "../log/receipts.ts";
+import { readReceipt, readToolDigest } from "../log/read-receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { ActorNames } from "../registry/actor-names.ts";
@@ -139,8 +139,7 @@ export function createEnforcementService({
     interceptStream: (requests, context) =>
       interceptAll(requests, (request, caller) => interceptOne(request, caller, context, performance.now())),
     async getDecision({ decisionId }, { caller }) {
-      const receipts = await readReceipts(pool, caller.workspaceId, [decisionId]);
-      const receipt = receipts.get(decisionId);
+      const receipt = await readReceipt(pool, caller.workspaceId, decisionId);
       if (receipt === undefined) {
         throw new ControlPlaneError(ErrorReason.DECISION_NOT_FOUND, `no decision \`${decisionId}\``, {
           decision_id: decisionId,

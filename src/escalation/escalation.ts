@@ -1,7 +1,8 @@
 import type { Pool } from "pg";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
-import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
+import { intactReceipt } from "../log/read-receipts.ts";
+import { type DecisionBody, type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
 import { sharedParty } from "../registry/parties.ts";
@@ -52,9 +53,21 @@ export interface EscalationRow extends Omit<Escalation, "status" | "receipt"> {
   readonly leafHash: Buffer;
 }
 
-/** Reads an escalation from its row. */
-export function escalationFromRow({ body, leafHash, status, ...row }: EscalationRow): Escalation {
-  return { ...row, status: escalationStatusFromNumber(status), receipt: receiptFrom(body, leafHash) };
+/** Reads an escalation from its row, without comparing the text of its decision with the hash. */
+export function escalationFromRow(row: EscalationRow): Escalation {
+  return withReceipt(row, receiptFrom(row.body, row.leafHash));
+}
+
+function withReceipt({ body: _, leafHash: __, status, ...row }: EscalationRow, receipt: DecisionReceipt): Escalation {
+  return { ...row, status: escalationStatusFromNumber(status), receipt };
+}
+
+/** Reads an escalation from its row. Throws ENTRY_DAMAGED if its decision is not as it was sealed: people decide by its text. */
+function intactEscalation(workspaceId: string, row: EscalationRow): Escalation {
+  const { createdSeq: seq, leafHash, body, escalationId: escalation_id, agentId: agent_id } = row;
+  const sealedIn = ({ escalation_id, action: { agent_id } }: DecisionBody) => ({ escalation_id, agent_id });
+  const entry = { workspaceId, seq, leafHash, body };
+  return withReceipt(row, intactReceipt(entry, { escalation_id, agent_id }, sealedIn, { escalation_id }));
 }
 
 /** The end of a wait: a person's answer, an expiry or a withdrawal. */
@@ -101,7 +114,7 @@ export interface EscalationContext {
   readonly pool: Pool;
 }
 
-/** Reads several escalations by id; unknown ids are missing in the result. */
+/** Reads several escalations by id; unknown ids are missing in the result. Rejects with ENTRY_DAMAGED. */
 export async function findEscalations(
   pool: Pool,
   workspaceId: string,
@@ -110,10 +123,10 @@ export async function findEscalations(
   const { rows } = await stored(
     pool.query<EscalationRow>({ ...readEscalations, values: [workspaceId, escalationIds] }),
   );
-  return new Map(rows.map((row) => [row.escalationId, escalationFromRow(row)]));
+  return new Map(rows.map((row) => [row.escalationId, intactEscalation(workspaceId, row)]));
 }
 
-/** Returns an escalation. Throws ESCALATION_NOT_FOUND, also for another agent's if `agentId` is given. */
+/** Returns an escalation. Throws ESCALATION_NOT_FOUND, also for another agent's if `agentId` is given, and ENTRY_DAMAGED. */
 export async function getEscalation(
   { log, pool }: EscalationContext,
   escalationId: string,

@@ -16,10 +16,16 @@ export function headMissing(workspaceId: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { workspace_id: workspaceId });
 }
 
-/** Creates ENTRY_DAMAGED for an entry that is missing, or does not hash to what the log says of it. */
-export function entryDamaged(workspaceId: string, index: number, what: string): ControlPlaneError {
+/** Creates ENTRY_DAMAGED for an entry that is missing, or is not as the log says. */
+export function entryDamaged(
+  workspaceId: string,
+  index: number,
+  what: string,
+  more: Readonly<Record<string, string>> = {},
+): ControlPlaneError {
   const message = `entry ${index} of the log of \`${workspaceId}\` ${what}; verify the log with \`agentctl vault verify\``;
-  return new ControlPlaneError(ErrorReason.ENTRY_DAMAGED, message, { workspace_id: workspaceId, index: String(index) });
+  const metadata = { workspace_id: workspaceId, index: String(index), ...more };
+  return new ControlPlaneError(ErrorReason.ENTRY_DAMAGED, message, metadata);
 }
 
 /**

@@ -1,15 +1,6 @@
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision } from "../policy/types.ts";
-import {
-  DEFAULT_REASONS,
-  type DecisionPath,
-  type DecisionReason,
-  EntryKind,
-  type SealedDecision,
-} from "../state/types.ts";
-import { stored } from "../store/database.ts";
-import { readEntriesById, readToolVersionDigest } from "../store/sql/read-entries.ts";
-import type { Reader } from "../store/transaction.ts";
+import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
 
 /** One reason as sealed. */
 export interface SealedReason {
@@ -157,7 +148,7 @@ function bodyFrom(canonicalBody: string): DecisionBody {
   };
 }
 
-/** Parses the receipt of a stored entry. */
+/** Parses the receipt of a stored entry, without comparing it with its hash. */
 export function receiptFrom(canonicalBody: string, leafHash: Uint8Array): DecisionReceipt {
   return { body: bodyFrom(canonicalBody), canonicalBody, leafHash };
 }
@@ -191,28 +182,4 @@ export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDeci
     isReplayed: true,
     isKeyEnded: body.key_ended === true,
   };
-}
-
-/** Reads the receipts of decisions by id. The map lacks ids without a decision. */
-export async function readReceipts(
-  reader: Reader,
-  workspaceId: string,
-  decisionIds: readonly string[],
-): Promise<Map<string, DecisionReceipt>> {
-  type Row = { entryId: string; kind: number; leafHash: Buffer; body: string };
-  const { rows } = await stored(reader.query<Row>({ ...readEntriesById, values: [workspaceId, decisionIds] }));
-  const decisions = rows.filter(({ kind }) => kind !== EntryKind.CHANGE);
-  return new Map(decisions.map(({ entryId, leafHash, body }) => [entryId, receiptFrom(body, leafHash)]));
-}
-
-/** Reads the digest of the tool version that a decision used: entries hold only its number. Undefined without a tool. */
-export async function readToolDigest(
-  reader: Reader,
-  workspaceId: string,
-  { body: { action } }: DecisionReceipt,
-): Promise<string | undefined> {
-  if (action.tool_version === undefined) return undefined;
-  const values = [workspaceId, action.tool, action.tool_version];
-  const { rows } = await stored(reader.query<{ digest: string }>({ ...readToolVersionDigest, values }));
-  return rows[0]?.digest;
 }

@@ -6,7 +6,8 @@ import { createId, idFromDigest } from "../store/ids.ts";
 import type { Reader } from "../store/transaction.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { Decide, PendingDecision } from "./queue.ts";
-import { type DecisionReceipt, readReceipts, sealedDecisionFromReceipt } from "./receipts.ts";
+import { type DecisionRow, readDecisionRows, receiptFromRow } from "./read-receipts.ts";
+import { type DecisionReceipt, sealedDecisionFromReceipt } from "./receipts.ts";
 
 /** Time for which a `request_id` names its first decision, milliseconds. */
 const REQUEST_ID_TTL_MS = 86_400_000;
@@ -65,12 +66,12 @@ export async function answerRepeats(
 ): Promise<readonly PendingDecision[]> {
   const ids = items.filter(({ action }) => action.isRetryable).map(({ action }) => action.decisionId);
   if (ids.length === 0) return items;
-  const receipts = await readReceipts(reader, state.workspaceId, ids);
+  const rows = await readDecisionRows(reader, state.workspaceId, ids);
   const refusals: PendingDecision[] = [];
   const unanswered = items.filter((item) => {
-    const receipt = receipts.get(item.action.decisionId);
-    if (receipt === undefined) return true;
-    const refusal = answerRepeat(item, receipt, state, now());
+    const row = rows.get(item.action.decisionId);
+    if (row === undefined) return true;
+    const refusal = answerRepeat(item, row, state, now());
     if (refusal !== undefined) refusals.push(refusal);
     return false;
   });
@@ -81,12 +82,13 @@ export async function answerRepeats(
 /** Answers a repeat with its first decision. If its caller is refused now, returns the refusal to seal instead. */
 function answerRepeat(
   item: PendingDecision,
-  receipt: DecisionReceipt,
+  row: DecisionRow,
   state: WorkspaceState,
   nowMs: number,
 ): PendingDecision | undefined {
   const { action, steps } = item;
   try {
+    const receipt = receiptFromRow(state.workspaceId, row);
     if (action.replayOf !== undefined) return answerRefusal(item, receipt);
     assertRepeatable(action, receipt, nowMs);
     const replay = replayOf(action);

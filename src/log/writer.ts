@@ -27,7 +27,7 @@ import {
   textLengthOf,
   type Waiting,
 } from "./queue.ts";
-import { readReceipts } from "./receipts.ts";
+import { readDecisionRows } from "./read-receipts.ts";
 import { answerRepeats } from "./replays.ts";
 import type { LogSurroundings } from "./surroundings.ts";
 
@@ -147,7 +147,7 @@ export class WorkspaceLog {
 
   /** Tests whether the log holds a decision. Rejects with STORE_UNAVAILABLE. */
   async holds(decisionId: string): Promise<boolean> {
-    return (await readReceipts(this.#database.pool, this.workspaceId, [decisionId])).size > 0;
+    return (await readDecisionRows(this.#database.pool, this.workspaceId, [decisionId])).size > 0;
   }
 
   /**

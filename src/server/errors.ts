@@ -141,7 +141,11 @@ export interface FailedCall {
 
 /** Maximum number of causes logged. */
 const MAX_CAUSES = 5;
-const FAULTS: ReadonlySet<ErrorReason> = new Set([ErrorReason.INTERNAL, ErrorReason.STORE_UNAVAILABLE]);
+const FAULTS: ReadonlySet<ErrorReason> = new Set([
+  ErrorReason.INTERNAL,
+  ErrorReason.STORE_UNAVAILABLE,
+  ErrorReason.ENTRY_DAMAGED,
+]);
 
 /**
  * Returns the error for the caller. Logs a fault of the service at level `error`, with cause and request id; an unknown fault

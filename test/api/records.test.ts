@@ -6,7 +6,8 @@ import { MandateMode, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/m
 import { Decision, DecisionRecordSchema, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { actionPartsFrom, decisionRecordFrom, receiptMessageFrom } from "../../src/api/records.ts";
 import { actionDigest } from "../../src/decision/action-digest.ts";
-import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
+import { readReceipt } from "../../src/log/read-receipts.ts";
+import type { DecisionReceipt } from "../../src/log/receipts.ts";
 import { canonicalJson } from "../../src/tree/canonical.ts";
 import { leafHash } from "../../src/tree/merkle.ts";
 import { attempt, openWorkspace, type TestWorkspace } from "../support/harness.ts";
@@ -69,7 +70,7 @@ describe("receipts", () => {
   async function receiptOf(amount: number): Promise<DecisionReceipt> {
     const metadata = { arguments: { amount }, trace: "t-1" };
     const { decisionId } = await attempt(test.log, { agentId, actionType: "send", actionContent: "to Bob", metadata });
-    return (await readReceipts(test.database.pool, "default", [decisionId])).get(decisionId) as DecisionReceipt;
+    return (await readReceipt(test.database.pool, "default", decisionId)) as DecisionReceipt;
   }
 
   it("say everything that an entry seals.", async () => {

@@ -8,6 +8,7 @@ import { GetInclusionProofResponseSchema } from "../../gen/agentcontrol/v1/vault
 import { openBundle } from "../../src/cli/bundle.ts";
 import { verifyCheckpoint } from "../../src/verify/checkpoint.ts";
 import { verifyDecision } from "../../src/verify/decision.ts";
+import { withClient } from "../support/database.ts";
 import {
   APPEARANCES,
   assertAccessible,
@@ -226,6 +227,20 @@ describeInBrowser("the screen of a decision", () => {
   it("says that there is no such decision.", async () => {
     const page = await dashboard.open("/decisions/dec_none");
     await page.getByText(/no decision `?dec_none`?/).waitFor();
+  });
+
+  it("says in place of the receipt that somebody changed the entry in the database.", async () => {
+    const id = await act(700);
+    await withClient(dashboard.service.database.ownerUrl, async (client) => {
+      await client.query("alter table ledger_entry disable trigger all");
+      await client.query("update ledger_entry set body = replace(body, '700', '7') where entry_id = $1", [id]);
+    });
+    const page = await dashboard.open(`/decisions/${id}`);
+    await page.getByRole("alert").waitFor();
+    const text = await page.locator("[data-screen=decision]").innerText();
+    expect(text).to.match(/entry \d+ of the log of `?default`? does not hash to its leaf/);
+    expect(text).not.to.contain("payment.send");
+    expect(await page.locator("[data-verdict]").count()).to.equal(0);
   });
 
   for (const { name, ...appearance } of APPEARANCES) {

@@ -9,7 +9,7 @@ import { EscalationFeed } from "../../src/escalation/feed.ts";
 import { waitEscalation, watchEscalations } from "../../src/escalation/watch.ts";
 import { createDatabaseClock } from "../../src/log/clock.ts";
 import type { Decide } from "../../src/log/queue.ts";
-import { readReceipts } from "../../src/log/receipts.ts";
+import { readReceipt } from "../../src/log/read-receipts.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
 import { loadState } from "../../src/state/load.ts";
@@ -179,7 +179,7 @@ describe("a database that is away", () => {
         () => attempt(log, { agentId, actionType: "read" }),
         () => log.caughtUp(),
         () => log.change("key_test", async () => undefined),
-        () => readReceipts(database.pool, "default", ["dec_x"]),
+        () => readReceipt(database.pool, "default", "dec_x"),
         () =>
           findEscalationPage(
             { log, pool: database.pool },

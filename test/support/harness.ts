@@ -61,7 +61,8 @@ import { createIntercept } from "../../src/decision/intercept.ts";
 import { QuestionReader } from "../../src/dryrun/ask/question-reader.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
-import { type DecisionReceipt, readReceipts } from "../../src/log/receipts.ts";
+import { readReceipt } from "../../src/log/read-receipts.ts";
+import type { DecisionReceipt } from "../../src/log/receipts.ts";
 import type { LogSurroundings } from "../../src/log/surroundings.ts";
 import { Vault } from "../../src/log/vault.ts";
 import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
@@ -379,8 +380,7 @@ function shorthandsOf(first: Replica, workspaceId: string) {
       return clock.ahead(ms, () => dryRunOn(log, actionFrom(create(InterceptRequestSchema, init), caller)));
     },
     async receipt(decisionId) {
-      const receipts = await readReceipts(database.pool, workspaceId, [decisionId]);
-      return receipts.get(decisionId) as DecisionReceipt;
+      return (await readReceipt(database.pool, workspaceId, decisionId)) as DecisionReceipt;
     },
     revoke: (agentId) => first.revocations.revokeAgent({ agentId }),
     resolve: (escalationId, resolution = Resolution.APPROVED, by = first) =>

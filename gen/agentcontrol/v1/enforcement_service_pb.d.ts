@@ -1278,7 +1278,7 @@ export declare const EnforcementService: GenService<{
     output: typeof InterceptStreamResponseSchema;
   },
   /**
-   * Returns one decision with its receipt.
+   * Returns one decision with its receipt. ENTRY_DAMAGED when its entry was changed in the database since it was sealed.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.GetDecision
    */

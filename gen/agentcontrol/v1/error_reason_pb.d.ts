@@ -781,7 +781,7 @@ export enum ErrorReason {
   MCP_DEFINITION_CHANGED = 130,
 
   /**
-   * An entry of the log is missing, or does not hash to what the log says of it: someone changed the database behind the service.
+   * An entry of the log is missing, or is not as it was sealed: someone changed the database behind the service.
    * Example: "entry 12 of the log of `default` does not hash to its leaf; verify the log with `agentctl vault verify`".
    * DATA_LOSS, 500.
    *

@@ -1,6 +1,7 @@
 import type { WhyQuestion } from "../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { ErrorReason } from "../../errors.ts";
-import { type DecisionBody, readReceipts, type SealedLimit, type SealedReason } from "../../log/receipts.ts";
+import { readReceipt } from "../../log/read-receipts.ts";
+import type { DecisionBody, SealedLimit, SealedReason } from "../../log/receipts.ts";
 import { decisionFromEnum } from "../../policy/compile/rule-draft.ts";
 import type { Decision } from "../../policy/types.ts";
 import type { Reader } from "../../store/transaction.ts";
@@ -19,8 +20,8 @@ export async function whyAnswer(
   { decisionId, supposed: supposedEnum = 0 }: WhyQuestion,
 ): Promise<Findings> {
   const supposed = decisionFromEnum(supposedEnum);
-  const receipts = DECISION_ID.test(decisionId) ? await readReceipts(reader, workspaceId, [decisionId]) : undefined;
-  const body = receipts?.get(decisionId)?.body;
+  const receipt = DECISION_ID.test(decisionId) ? await readReceipt(reader, workspaceId, decisionId) : undefined;
+  const body = receipt?.body;
   if (body === undefined) throw absent("why.decision_id", ErrorReason.DECISION_NOT_FOUND, "the decision", decisionId);
   const evidence = [
     ...reasonsEvidence(body),

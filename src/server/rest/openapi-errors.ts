@@ -43,6 +43,7 @@ const OF_EVERY_CALL: readonly ReasonWord[] = [
   "NOT_ACCEPTABLE",
   "INTERNAL",
   "STORE_UNAVAILABLE",
+  "ENTRY_DAMAGED",
   "SHUTTING_DOWN",
   "DEADLINE_EXCEEDED",
 ];

@@ -32,7 +32,8 @@ export const readMirrored = {
 /** Reads the entries with some ids, bodies included. Parameters: workspace, ids. Order is not guaranteed. */
 export const readEntriesById = {
   name: "read-entries-by-id",
-  text: `select kind, entry_id as "entryId", leaf_hash as "leafHash", body
+  text: `select seq::float8 as seq, at_ms::float8 as "atMs", kind, entry_id as "entryId", agent_id as "agentId", decision,
+      leaf_hash as "leafHash", body
     from ledger_entry where workspace_id = $1 and entry_id = any($2::text[])`,
 };
 
