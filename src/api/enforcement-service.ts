@@ -97,6 +97,13 @@ export interface EnforcementServiceParts {
   readonly heartbeatMs: number;
 }
 
+/** Names the `request_id` in a fault of the database: a retry with it does not decide the action twice. */
+function withRequestId(error: unknown): unknown {
+  if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.STORE_UNAVAILABLE) return error;
+  const { reason, message, metadata, cause } = error;
+  return new ControlPlaneError(reason, `${message} with the same \`request_id\``, metadata, { cause });
+}
+
 /** Creates the functions of EnforcementService, which decide actions and read decisions back from the log. */
 export function createEnforcementService({
   intercept,
@@ -126,8 +133,12 @@ export function createEnforcementService({
   const interceptOne = async (request: InterceptRequest, caller: Caller, waiter: CallContext, receivedAt: number) => {
     const action = actionFrom(request, caller);
     await waiter.giveWay(action.actionContent.length + action.metadataText.length);
-    const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });
-    return responseFrom(sealed, receivedAt);
+    try {
+      const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });
+      return responseFrom(sealed, receivedAt);
+    } catch (error) {
+      throw request.requestId === undefined ? error : withRequestId(error);
+    }
   };
   /** Returns the name of a tool as receipts show it. */
   const nameOfTool = async (workspaceId: string, name: string): Promise<string> => {

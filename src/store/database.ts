@@ -281,6 +281,10 @@ export function storeFault(error: unknown): unknown {
   const code = codeOf(error);
   const text = `${code} ${error instanceof Error ? error.message : ""}`;
   if (!UNAVAILABLE_CLASS.test(code) && !CONNECTION_LOST.test(text)) return error;
-  const message = "the database did not answer; retry with the same request_id";
-  return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, {}, { cause: error });
+  return new ControlPlaneError(
+    ErrorReason.STORE_UNAVAILABLE,
+    "the database did not answer; retry",
+    {},
+    { cause: error },
+  );
 }

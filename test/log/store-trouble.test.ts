@@ -200,6 +200,33 @@ describe("a database that is away", () => {
     }));
 });
 
+describe("a call that the database did not answer", () => {
+  it("is to be retried with the same `request_id` where it has one, and else just retried.", () =>
+    withWorkspace({}, async (workspace) => {
+      const agentId = await workspace.agent();
+      const request = { agentId, actionType: "read" };
+      const { decisionId } = await workspace.intercept(request);
+      const gate = await startGate(workspace.url);
+      const { enforcement, agents } = await workspace.replica({ url: gate.url });
+      gate.shut();
+      const plain = "the database did not answer; retry";
+      const texts: readonly (readonly [text: string, call: () => Promise<unknown>])[] = [
+        [`${plain} with the same \`request_id\``, () => enforcement.intercept({ ...request, requestId: randomUUID() })],
+        [plain, () => enforcement.intercept(request)],
+        [plain, () => enforcement.getDecision({ decisionId })],
+        [plain, () => agents.registerAgent({ name: "late" })],
+      ];
+      for (const [text, call] of texts) {
+        const error = await call().catch((each: unknown) => each);
+        expect(error).to.be.instanceOf(ControlPlaneError).and.include({ message: text });
+        expect((error as ControlPlaneError).reason).to.equal(ErrorReason.STORE_UNAVAILABLE);
+      }
+      gate.open();
+      for (const [, call] of texts) await call();
+      gate.close();
+    }));
+});
+
 describe("a change whose connection is cut", () => {
   it("fails alone: the pool loses no place to it, however often it happens.", () =>
     withWorkspace({}, async (workspace) => {

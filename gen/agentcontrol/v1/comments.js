@@ -1294,7 +1294,7 @@ export const comments = {
   "agentcontrol.v1.ErrorReason": "Reason of a failed call. Sent as `google.rpc.ErrorInfo.reason` without the `ERROR_REASON_` prefix, with the domain `agentcontrol.v1`. A reason keeps its meaning over releases; new ones may be added. Messages may change; each reason shows one as an example.",
   "agentcontrol.v1.ErrorReason.ERROR_REASON_UNSPECIFIED": "Never returned.",
   "agentcontrol.v1.ErrorReason.ERROR_REASON_INTERNAL": "A fault of the service; the log carries the cause under the request id. Example: \"the control plane failed; the cause is in its log under the request id\". INTERNAL, 500.",
-  "agentcontrol.v1.ErrorReason.ERROR_REASON_STORE_UNAVAILABLE": "The database did not answer. The call may or may not have taken effect; retry it with the same `request_id`. Example: \"the database did not answer; retry with the same request_id\". UNAVAILABLE, 503.",
+  "agentcontrol.v1.ErrorReason.ERROR_REASON_STORE_UNAVAILABLE": "The database did not answer. The call may or may not have taken effect; retry it, with the same `request_id` if it has one. Example: \"the database did not answer; retry with the same `request_id`\". UNAVAILABLE, 503.",
   "agentcontrol.v1.ErrorReason.ERROR_REASON_SHUTTING_DOWN": "The service is stopping; connect again, another replica answers. Example: \"the service is stopping; connect again\". UNAVAILABLE, 503.",
   "agentcontrol.v1.ErrorReason.ERROR_REASON_DEADLINE_EXCEEDED": "The deadline passed before the call was done. Example: \"the deadline passed before the call was done\". DEADLINE_EXCEEDED, 504.",
   "agentcontrol.v1.ErrorReason.ERROR_REASON_CANCELLED": "The caller went away. Example: \"the caller went away\". CANCELLED, 499.",

@@ -34,8 +34,8 @@ export enum ErrorReason {
   INTERNAL = 1,
 
   /**
-   * The database did not answer. The call may or may not have taken effect; retry it with the same `request_id`.
-   * Example: "the database did not answer; retry with the same request_id".
+   * The database did not answer. The call may or may not have taken effect; retry it, with the same `request_id` if it has one.
+   * Example: "the database did not answer; retry with the same `request_id`".
    * UNAVAILABLE, 503.
    *
    * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 2;
