@@ -18,7 +18,7 @@ import { overShare } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { comparableName } from "../policy/names.ts";
-import type { OrderedSpec } from "../policy/types.ts";
+import type { CompiledMandate, OrderedSpec } from "../policy/types.ts";
 import {
   archiveMandate,
   compileDraft,
@@ -29,7 +29,7 @@ import {
   type MandateView,
   updateMandate,
 } from "../registry/mandates.ts";
-import { applyPack, dryRunPack, getPack, type PackDraft, type PackedMandate } from "../registry/packs.ts";
+import { applyPack, dryRunPack, getPack, type PackDraft } from "../registry/packs.ts";
 import type { Database } from "../store/database.ts";
 import { decisionMapping, mandateModeMapping, mandateStatusMapping, scopeMapping } from "./enum-mapping.ts";
 import { namePageFrom } from "./paging.ts";
@@ -122,14 +122,11 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     refuse: overShare,
   });
 
-  /** Runs the tests of the mandates that a pack updated. */
-  const failingTests = async (log: WorkspaceLog, { mandates }: PackDraft, updated: readonly PackedMandate[]) => {
+  /** Runs the last tests of the mandates that a pack updates against their new versions. */
+  const failingTests = async (log: WorkspaceLog, { mandates }: PackDraft, newVersions: readonly CompiledMandate[]) => {
     const indices = new Map(mandates.map(({ name }, index) => [comparableName(name), index]));
-    const prefixes = new Map(
-      updated.map(({ mandateId = "", name }) => [mandateId, `mandates[${indices.get(comparableName(name))}].`]),
-    );
-    const state = await log.caughtUp();
-    return testWarnings(database, state, [...prefixes.keys()], (mandateId) => prefixes.get(mandateId) ?? "");
+    const prefixOf = ({ name }: CompiledMandate): string => `mandates[${indices.get(comparableName(name))}].`;
+    return testWarnings(database, await log.caughtUp(), newVersions, prefixOf);
   };
   return defineService(MandateService, {
     async createMandate(request, { caller }) {
@@ -142,7 +139,9 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const log = await logs.of(caller.workspaceId);
       const { mandateId } = request;
       const { mandate, warnings } = await updateMandate(log, caller.keyId, mandateId, draftFrom(request));
-      const failing = await testWarnings(database, await log.caughtUp(), [mandateId]);
+      const state = await log.caughtUp();
+      const published = state.policies.mandates.get(mandateId)?.compiled;
+      const failing = published === undefined ? [] : await testWarnings(database, state, [published]);
       return { mandate: messageFrom(mandate), warnings: [...warnings, ...failing] };
     },
 
@@ -178,8 +177,8 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const log = await logs.of(caller.workspaceId);
       const draft = packDraftFrom(request);
       const applied = await (request.dryRun ? dryRunPack(log, draft) : applyPack(log, caller.keyId, draft));
-      const { pack, created, updated, archived, unchanged, warnings } = applied;
-      const failing = request.dryRun ? [] : await failingTests(log, draft, updated);
+      const { pack, created, updated, newVersions, archived, unchanged, warnings } = applied;
+      const failing = await failingTests(log, draft, newVersions);
       return {
         pack,
         created: [...created],

@@ -106,6 +106,7 @@ export const OPTIONS = {
   adopt: { help: "also take mandates that belong to no pack" },
   "allow-empty": { help: "accept files without a mandate, which archives every mandate of the pack" },
   yes: { help: "do not ask for confirmation" },
+  "dry-run": { help: "show what would happen, and change nothing" },
   command: { value: "program", help: "a program that speaks MCP over its standard streams, instead of a URL" },
   arg: { value: "text", isRepeatable: true, help: "an argument of --command; may be repeated" },
   env: {

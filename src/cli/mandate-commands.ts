@@ -27,7 +27,7 @@ export const mandateValidate: Command = {
     const tried = await tryFiles(input);
     if ("violations" in tried) return violationReport(tried.violations);
     const { files, mandates } = tried.read;
-    const warnings = warningsOf(tried);
+    const warnings = warningsOf(tried.read, tried.reply);
     const lines = [...warnings.map(violationLine), `${mandates.length} mandates in ${files.length} files are valid`];
     return { lines, json: { valid: true, mandates: mandates.length, warnings } };
   },
@@ -43,7 +43,7 @@ export const mandateDiff: Command = {
   async run(input) {
     const tried = await tryFiles(input);
     if ("violations" in tried) return violationReport(tried.violations);
-    return { lines: await diffLines(tried), json: changesJson(tried.reply) };
+    return { lines: await diffLines(tried), json: changesJson(tried.read, tried.reply) };
   },
 };
 
@@ -54,19 +54,30 @@ export const mandateApply: Command = {
   summary: "put the mandates in files in force, all of them or none, and archive the pack's other mandates",
   details: [
     ...FILE_FORMAT,
-    "Shows the difference first, and asks unless --yes is given. Files that are already in force change nothing. If somebody else",
-    "changes the pack meanwhile, the command fails and changes nothing.",
+    "Shows the difference first, with a warning for each stored test of the last version that comes out otherwise, and asks unless",
+    "--yes is given; --dry-run ends there. Files that are already in force change nothing. If somebody else changes the pack",
+    "meanwhile, the command fails and changes nothing.",
   ],
-  options: [...OPTIONS, "yes"],
+  options: [...OPTIONS, "yes", "dry-run"],
   async run(input) {
     const tried = await tryFiles(input);
     if ("violations" in tried) return violationReport(tried.violations);
+    const { read, reply: dry, pack } = tried;
     await input.show(await diffLines(tried));
-    if (!isChange(tried)) return { lines: ["nothing to change"], json: changesJson(tried.reply) };
+    if (!isChange(tried)) return { lines: ["nothing to change"], json: changesJson(read, dry) };
+    if (input.has("dry-run")) return { lines: ["nothing was applied"], json: changesJson(read, dry) };
     await assertConfirmed(input);
     const reply = await tried.apply(false);
+    const shown = new Set(warningsOf(read, dry).map(violationLine));
+    const warnings = warningsOf(read, reply).map(violationLine);
     const version = String(valueAt(reply, "pack.version"));
-    return { lines: [`applied version ${version} of pack \`${tried.pack}\``], json: changesJson(reply) };
+    return {
+      lines: [
+        ...warnings.filter((line) => !shown.has(line)),
+        `applied version ${version} of pack \`${pack}\`${warnings.length === 0 ? "" : `, ${countText(warnings)}`}`,
+      ],
+      json: changesJson(read, reply),
+    };
   },
 };
 
@@ -178,7 +189,7 @@ function violationsIn({ violations }: RequestRefusedError, read: MandateFiles): 
   return placed.length === violations.length ? placed : [];
 }
 
-function warningsOf({ read, reply }: TriedFiles): readonly FileViolation[] {
+function warningsOf(read: MandateFiles, reply: JsonRecord): readonly FileViolation[] {
   return listAt(reply, "warnings").flatMap((warning) => {
     const place = placeIn(read, textAt(warning, "path"));
     const [reason, message] = [textAt(warning, "reason"), `warning: ${textAt(warning, "message")}`];
@@ -224,18 +235,17 @@ async function diffLines({ pack, read, reply, call }: TriedFiles): Promise<reado
       ...lineDiff(yamlOf(currentById.get(ids.get(name) ?? "")), yamlOf(written.get(name))).map((line) => `  ${line}`),
     ]),
     ...archived.map((name) => `archived   ${name}`),
-    ...warningsOf({ read, reply } as TriedFiles).map(violationLine),
+    ...warningsOf(read, reply).map(violationLine),
     `pack \`${pack}\`: ${created.length} created, ${updated.length} updated, ${archived.length} archived, ${names("unchanged").length} unchanged`,
   ];
 }
 
-const changesJson = ({ pack, created, updated, archived, unchanged }: JsonRecord): object => ({
-  pack,
-  created,
-  updated,
-  archived,
-  unchanged,
-});
+const changesJson = (read: MandateFiles, reply: JsonRecord): object => {
+  const { pack, created, updated, archived, unchanged } = reply;
+  return { pack, created, updated, archived, unchanged, warnings: warningsOf(read, reply) };
+};
+
+const countText = ({ length }: readonly string[]): string => `with ${length} ${length === 1 ? "warning" : "warnings"}`;
 
 async function assertConfirmed({ io, has }: CommandInput): Promise<void> {
   if (has("yes")) return;

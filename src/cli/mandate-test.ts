@@ -19,7 +19,7 @@ export const mandateTest: Command = {
     "",
     "<mandate> is an id or a name. The tests are boundary cases of each rule. Their expected results come from an evaluator that",
     "shares no code with the rules. They belong to one version of a mandate: --generate generates missing tests, and needs a key of",
-    "the role admin or operator. Nothing else is written. Exit code 1 says that a test fails.",
+    "the role admin or operator. Nothing else is written. Exit code 1 says that a test fails, or that a version has no tests.",
   ],
   options: ["url", "key", "generate", "junit"],
   async run(input) {
@@ -28,9 +28,6 @@ export const mandateTest: Command = {
     const suites: MandateSuite[] = [];
     for (const mandate of await selectMandates(call, wanted)) {
       suites.push(await runSuite(call, mandate, input.has("generate")));
-    }
-    if (suites.every(({ results }) => results.length === 0)) {
-      throw new CommandError("there are no tests: --generate generates tests of the mandates in force");
     }
     const file = input.option("junit");
     if (file !== undefined) await writeReport(file, suites);
@@ -44,10 +41,13 @@ interface MandateSuite {
   readonly name: string;
   readonly version: number;
   readonly results: readonly JsonRecord[];
+  /** Gaps that generating found, of a version whose tests have no results. */
+  readonly notes: readonly string[];
 }
 
 async function selectMandates(call: CallService, wanted: string | undefined): Promise<readonly JsonRecord[]> {
   const mandates = await readMandates(call, {});
+  if (mandates.length === 0) throw new CommandError("there are no mandates in force");
   if (wanted === undefined) return mandates;
   const name = nameKey(wanted);
   const found = mandates.filter(
@@ -66,18 +66,35 @@ async function runSuite(call: CallService, mandate: JsonRecord, withGenerate: bo
     await call(path, { method: "POST" });
     reply = await run();
   }
-  const version = Number(reply.version);
-  return { mandateId, name: textAt(mandate, "name"), version, results: recordsOf(reply.results) };
+  const results = recordsOf(reply.results);
+  // A mandate that only asks a model has tests, which are none, and notes that say so.
+  const { notes } = results.length > 0 ? {} : await call(path, { query: { page_size: 1 } });
+  return {
+    mandateId,
+    name: textAt(mandate, "name"),
+    version: Number(reply.version),
+    results,
+    notes: recordsOf(notes).map(noteText),
+  };
 }
+
+const noteText = ({ rule, message }: JsonRecord): string =>
+  typeof rule === "string" ? `${rule}: ${message}` : `${message}`;
+
+/** Tests that no tests were generated for a version. */
+const isUntested = ({ results, notes }: MandateSuite): boolean => results.length === 0 && notes.length === 0;
 
 function report(suites: readonly MandateSuite[]): CommandReport {
   const results = suites.flatMap((suite) => suite.results);
   const failed = results.filter(hasFailed).length;
+  const untested = suites.filter(isUntested).length;
+  const without = untested === 0 ? "" : `, ${untested} ${untested === 1 ? "mandate" : "mandates"} without tests`;
   return {
-    lines: [...suites.flatMap(suiteLines), `${results.length - failed} passed, ${failed} failed`],
+    lines: [...suites.flatMap(suiteLines), `${results.length - failed} passed, ${failed} failed${without}`],
     json: {
       passed: results.length - failed,
       failed,
+      without_tests: untested,
       mandates: suites.map(({ mandateId, name, version, results: own }) => ({
         mandate_id: mandateId,
         name,
@@ -85,15 +102,17 @@ function report(suites: readonly MandateSuite[]): CommandReport {
         results: own,
       })),
     },
-    isRefused: failed > 0,
+    isRefused: failed > 0 || untested > 0,
   };
 }
 
 const hasFailed = ({ passed }: JsonRecord): boolean => passed !== true;
 
-function suiteLines({ name, version, results }: MandateSuite): readonly string[] {
+function suiteLines(suite: MandateSuite): readonly string[] {
+  const { mandateId, name, version, results, notes } = suite;
   const title = `${JSON.stringify(name)} version ${version}`;
-  if (results.length === 0) return [`${title}: no tests; --generate generates them`];
+  if (isUntested(suite)) return [`${title}: no tests; run \`agentctl mandate test ${mandateId} --generate\``];
+  if (results.length === 0) return [`${title}: nothing to test`, ...notes.map((note) => `  ${note}`)];
   const failed = results.filter(hasFailed);
   const more = failed.length - MAX_PRINTED;
   return [

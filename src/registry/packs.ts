@@ -62,6 +62,8 @@ export interface AppliedPack {
   readonly updated: readonly PackedMandate[];
   readonly archived: readonly PackedMandate[];
   readonly unchanged: readonly PackedMandate[];
+  /** The versions that the updated mandates have afterwards. */
+  readonly newVersions: readonly CompiledMandate[];
   readonly warnings: readonly RuleWarning[];
 }
 
@@ -316,12 +318,14 @@ const packedFrom = ({ id, name, version, digest }: CompiledMandate): PackedManda
 function appliedFrom(state: WorkspaceState, name: string, set: CompiledSet, plan: PackPlan): AppliedPack {
   const { publications, unchanged, archived, version, digest } = plan;
   const isCreated = ({ current }: Publication): boolean => current === undefined;
+  const updated = publications.filter((each) => !isCreated(each));
   const listed = (mandates: readonly { readonly compiled: CompiledMandate }[]): PackedMandate[] =>
     mandates.map(({ compiled }) => packedFrom(compiled));
   return {
     pack: { name, version, digest, appliedDigest: digest },
     created: listed(publications.filter(isCreated)),
-    updated: listed(publications.filter((each) => !isCreated(each))),
+    updated: listed(updated),
+    newVersions: updated.map(({ compiled }) => compiled),
     archived: listed(archived.toSorted((a, b) => byName(a.compiled, b.compiled))),
     unchanged: listed(unchanged),
     warnings: set.mandates.flatMap(({ path, compiled }) => {

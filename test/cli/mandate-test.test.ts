@@ -31,10 +31,14 @@ describe("agentctl mandate test", () => {
     await folder.remove();
   });
 
-  it("says what to do when no tests are stored.", async () => {
-    const { code, stderr } = await run();
-    expect(code).to.equal(2);
-    expect(stderr).to.equal("agentctl: there are no tests: --generate generates tests of the mandates in force\n");
+  it("ends with 1 for versions without tests, and says what to run.", async () => {
+    const { code, stdout } = await run();
+    expect(code).to.equal(1);
+    expect(stdout).to.match(
+      /^("[^\n]+" version 1: no tests; run `agentctl mandate test mnd_\w+ --generate`\n){2}0 passed, 0 failed, 2 mandates without tests\n$/,
+    );
+    const { code: jsonCode, json } = await run("--json");
+    expect([jsonCode, (json() as { without_tests: number }).without_tests]).to.deep.equal([1, 2]);
   });
 
   it("generates what is missing, runs it, and names the mandates.", async () => {
@@ -42,8 +46,9 @@ describe("agentctl mandate test", () => {
     expect(one.code).to.equal(0);
     expect(one.stdout).to.match(/^"Known payees" version 1: \d+ passed, 0 failed\n\d+ passed, 0 failed\n$/);
     const all = await run();
-    expect(all.code).to.equal(0);
-    expect(all.stdout).to.contain('"large & \\"odd\\" <1>" version 1: no tests; --generate generates them\n');
+    expect(all.code).to.equal(1);
+    expect(all.stdout).to.contain('"large & \\"odd\\" <1>" version 1: no tests; run `agentctl mandate test mnd_');
+    expect(all.stdout).to.match(/, 1 mandate without tests\n$/);
     const generated = await run("--generate", "--json");
     const { failed, mandates } = generated.json() as { failed: number; mandates: { results: object[] }[] };
     expect(failed).to.equal(0);
@@ -66,6 +71,34 @@ describe("agentctl mandate test", () => {
     expect(xml).to.contain('<testsuite name="large &amp; &quot;odd&quot; &lt;1&gt; version 1" tests="');
     expect(xml).to.match(/<testcase classname="Known payees\.rules\[0\]" name="[^"<]+"\/>/);
     expect(xml).to.match(/<failure message="expected `allow`, got `block`[^"<]*">[^<]+<\/failure>/);
+  });
+
+  it("ends with 0 for a mandate that only asks a model, once its tests are generated.", async () => {
+    const rules = [{ type: "semantic", decision: "escalate", conditions: { prompt: "leaks" } }];
+    const { mandate } = await send("POST", "/v1/enforce/mandates", { name: "asks", rules });
+    expect((await run("asks")).code).to.equal(1);
+    for (const more of [["--generate"], []]) {
+      const { code, stdout } = await run("asks", ...more);
+      expect([code, stdout]).to.deep.equal([
+        0,
+        '"asks" version 1: nothing to test\n  rules[0]: a semantic rule asks a model and has no tests\n0 passed, 0 failed\n',
+      ]);
+    }
+    await send("DELETE", `/v1/enforce/mandates/${mandate?.mandate_id}`, {});
+  });
+
+  it("ends with 1 for a new version until its tests are generated.", async () => {
+    const rules = (value: number) => [{ type: "trust", decision: "block", conditions: { below: value } }];
+    const { mandate } = await send("POST", "/v1/enforce/mandates", { name: "trusted", rules: rules(10) });
+    expect((await run("trusted", "--generate")).code).to.equal(0);
+    await send("PUT", `/v1/enforce/mandates/${mandate?.mandate_id}`, { name: "trusted", rules: rules(20) });
+    const { code, stdout } = await run("trusted");
+    expect(code).to.equal(1);
+    expect(stdout).to.contain(
+      `"trusted" version 2: no tests; run \`agentctl mandate test ${mandate?.mandate_id} --generate\``,
+    );
+    expect((await run("trusted", "--generate")).code).to.equal(0);
+    await send("DELETE", `/v1/enforce/mandates/${mandate?.mandate_id}`, {});
   });
 
   it("refuses a mandate that is not in force, and a report that cannot be written.", async () => {

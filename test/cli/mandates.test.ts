@@ -127,6 +127,41 @@ describe("agentctl mandate", () => {
     expect(await seqNow()).to.equal(seq);
   });
 
+  const trusted = (below: number): string =>
+    `name: trusted\nrules:\n  - type: trust\n    decision: block\n    conditions:\n      below: ${below}\n`;
+
+  it("shows which tests of the last version come out otherwise, before and after it applies.", async () => {
+    const pack = ["--pack", "tested"];
+    await run("apply", await folderOf({ "t.yaml": trusted(10) }), ...pack, "--yes");
+    expect((await run("test", "trusted", "--generate")).code).to.equal(0);
+    const next = await folderOf({ "t.yaml": trusted(20) });
+    const seq = await seqNow();
+    const changed =
+      /t\.yaml:3:5: warning: test `tst_\w+` of version 1 of mandate `trusted` fails: trust 10 was `allow` and is `block`, and the rule fires \(TEST_FAILS\)/;
+    for (const argv of [
+      ["diff", next],
+      ["validate", next],
+      ["apply", next, "--dry-run"],
+    ]) {
+      const { code, stdout } = await run(...argv, ...pack);
+      expect(stdout, argv[0]).to.match(changed);
+      expect(code, argv[0]).to.equal(0);
+      const { warnings } = (await run(...argv, ...pack, "--json")).json() as { warnings: { reason: string }[] };
+      expect(new Set(warnings.map(({ reason }) => reason)), argv[0]).to.deep.equal(new Set(["TEST_FAILS"]));
+    }
+    expect((await run("apply", next, "--dry-run", ...pack)).stdout).to.match(/nothing was applied\n$/);
+    expect(await seqNow()).to.equal(seq);
+    const { stdout, code } = await run("apply", next, ...pack, "--yes");
+    expect(code).to.equal(0);
+    expect(stdout.match(/trust 10 was/g), stdout).to.have.length(1);
+    expect(stdout).to.match(/applied version 2 of pack `tested`, with \d+ warnings\n$/);
+    const back = await run("apply", await folderOf({ "t.yaml": trusted(30) }), ...pack, "--yes", "--json");
+    const { warnings } = back.json() as { warnings: { file: string; line: number; reason: string; message: string }[] };
+    expect(warnings.length).to.be.above(0);
+    expect(warnings[0]).to.include({ line: 3, reason: "TEST_FAILS" });
+    expect(warnings[0]?.message).to.contain("of version 1 of mandate `trusted`");
+  });
+
   it("says what is wrong with file, line and column, in every file, and changes nothing.", async () => {
     const folder = await folderOf({
       "a.yaml": [
@@ -273,7 +308,7 @@ describe("agentctl mandate", () => {
     );
     expect((await run("apply", await folderOf({}), "--yes")).stderr).to.include("contains no .yaml");
     expect((await run("apply", empty, "--pack", "emptied", "--yes", "--allow-empty")).stdout).to.include("1 archived");
-    expect((await run("apply", empty, "--pack", "No Pack", "--yes")).stderr).to.include("--pack must have");
+    expect((await run("apply", empty, "--pack", " ", "--yes")).stderr).to.include("--pack must not be blank");
   });
 
   it("leaves a pack alone that somebody else changed while the question stood.", async () => {

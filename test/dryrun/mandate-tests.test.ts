@@ -112,7 +112,7 @@ describe("the tests of a mandate", () => {
       expect(pasted.warnings.map(({ reason }) => reason)).to.include("TEST_FAILS");
     }));
 
-  it("warn when a pack makes them fail, with the mandate's place in it.", () =>
+  it("warn when a pack makes them fail, or would, with the mandate's place in it.", () =>
     withWorkspace({}, async ({ dryRuns, mandates, tools }) => {
       await tools.registerTool({ name: "send_payment", inputSchema: schemaOf("number") });
       const apply = (limit: number, more = {}) =>
@@ -126,8 +126,9 @@ describe("the tests of a mandate", () => {
         });
       const { created } = await apply(500);
       for (const { mandateId = "" } of created) await dryRuns.generateTests({ mandateId });
-      expect((await apply(600, { dryRun: true })).warnings).to.deep.equal([]);
+      const dry = await apply(600, { dryRun: true });
       const { updated, warnings } = await apply(600);
+      expect(dry.warnings).to.deep.equal(warnings);
       expect(updated.map(({ name }) => name)).to.deep.equal(["Limits"]);
       expect(warnings.map(({ path, reason }) => `${path} ${reason}`)).to.include("mandates[1].rules[0] TEST_FAILS");
       expect((await apply(600)).warnings).to.deep.equal([]);

@@ -776,7 +776,7 @@ export const comments = {
   "agentcontrol.v1.ApplyPackResponse.updated": "Mandates that got a new version.",
   "agentcontrol.v1.ApplyPackResponse.archived": "Mandates that were archived.",
   "agentcontrol.v1.ApplyPackResponse.unchanged": "Mandates that were already in force as given. Adopting one without a change counts here.",
-  "agentcontrol.v1.ApplyPackResponse.warnings": "Warnings, with paths such as `mandates[0].rules[2].conditions.rules[0].field`; the mandates are in force nevertheless.",
+  "agentcontrol.v1.ApplyPackResponse.warnings": "Warnings, with paths such as `mandates[0].rules[2].conditions.rules[0].field`; the mandates are in force nevertheless. TEST_FAILS names a test, stored with the last version of an updated mandate, whose result changes; a dry run tells it beforehand.",
   "agentcontrol.v1.GetPackRequest": "Request of GetPack.",
   "agentcontrol.v1.GetPackRequest.name": "Name of the pack, in any spelling.",
   "agentcontrol.v1.GetPackResponse": "Response of GetPack.",

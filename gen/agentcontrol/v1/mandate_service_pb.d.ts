@@ -1325,7 +1325,8 @@ export declare type ApplyPackResponse = Message<"agentcontrol.v1.ApplyPackRespon
   unchanged: PackedMandate[];
 
   /**
-   * Warnings, with paths such as `mandates[0].rules[2].conditions.rules[0].field`; the mandates are in force nevertheless.
+   * Warnings, with paths such as `mandates[0].rules[2].conditions.rules[0].field`; the mandates are in force nevertheless. TEST_FAILS
+   * names a test, stored with the last version of an updated mandate, whose result changes; a dry run tells it beforehand.
    *
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 6;
    */
