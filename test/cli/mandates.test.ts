@@ -311,6 +311,22 @@ describe("agentctl mandate", () => {
     expect((await run("apply", empty, "--pack", " ", "--yes")).stderr).to.include("--pack must not be blank");
   });
 
+  it("finds a pack by its name, however that is written, and says what is wrong with one.", async () => {
+    const files = await folderOf({ "a.yaml": simple("a rule of the house") });
+    expect((await run("apply", files, "--pack", "Hausregeln / Größe", "--yes")).stdout).to.include("1 created");
+    const again = await run("apply", files, "--pack", "HAUSREGELN  / GRÖSSE", "--yes");
+    expect(again.stdout).to.include("pack `Hausregeln / Größe`: 0 created").and.include("nothing to change");
+    const exported = await run("export", await folderOf({}), "--pack", "hausregeln / größe");
+    expect(exported.stdout).to.include("a-rule-of-the-house.yaml");
+    expect((await run("apply", files, "--pack", "h\u200bause", "--yes")).stderr).to.include("U+200B");
+    const faulty = await folderOf({ "b.yaml": simple("P\u0430yroll") });
+    const refused = await run("validate", faulty);
+    expect([refused.code, refused.stdout]).to.satisfy(
+      ([code, text]: [number, string]) => code === 1 && /b\.yaml:1:\d+: `name`: mixes scripts \(U\+0430\)/.test(text),
+      refused.stdout,
+    );
+  });
+
   it("leaves a pack alone that somebody else changed while the question stood.", async () => {
     const folder = await folderOf({ "a.yaml": simple("mine") });
     const env = { AGENTCTL_URL: served.http, AGENTCTL_KEY: served.adminKey };

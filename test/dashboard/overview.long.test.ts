@@ -21,7 +21,7 @@ describeInBrowser("the overview", () => {
   let dashboard: Dashboard;
   let page: Page;
   let agentId: string;
-  const NAME = 'payer <img src=x onerror="window.hacked=1">\u202e';
+  const NAME = 'payer <img src=x onerror="window.hacked=1">\u00a0x';
 
   const act = (action_type: string) =>
     dashboard.service.rest("POST /v1/enforce/intercept", { agent_id: agentId, action_type });
@@ -71,7 +71,7 @@ describeInBrowser("the overview", () => {
 
   it("shows names as they are, inert.", async () => {
     const name = page.getByRole("region", { name: "Lowest trust" }).locator(`[data-id=${agentId}]`);
-    expect(await name.locator(".shown").innerText()).to.equal('payer <img src=x onerror="window.hacked=1">U+202E');
+    expect(await name.locator(".shown").innerText()).to.equal('payer <img src=x onerror="window.hacked=1">U+00A0x');
     expect(await page.evaluate(() => "hacked" in window)).to.equal(false);
   });
 

@@ -61,10 +61,10 @@ describe("the receipt of a decision", () => {
   before(async () => {
     workspace = await openWorkspace();
     agentIds = [
-      await workspace.agent({ name: 'odd "name" \u2028 \u{1f600}' }),
+      await workspace.agent({ name: 'odd "name" \u2026 \u{1f600}' }),
       await workspace.agent({ capabilities: ["read"] }),
     ];
-    await workspace.mandate([actionRule(Decision.ESCALATE, "ask")], { name: 'asks "why" \u2028' });
+    await workspace.mandate([actionRule(Decision.ESCALATE, "ask")], { name: 'asks "why" \u2026' });
     await workspace.mandate([{ ...velocityRule(5), description: "line\nfeed" }], { name: "limits" });
   });
   after(() => workspace.close());

@@ -109,6 +109,27 @@ describe("an access token of an issuer", () => {
     }
   });
 
+  it("counts as the person who signs in as its subject, under four eyes too.", async () => {
+    const callWith = async (claims: JWTPayload): Promise<string> => {
+      const client = asking(
+        await connectStateful(gateway.urlOf("bank"), { authorization: `Bearer ${await sign(claims)}` }),
+      );
+      await client.request({ method: "tools/call", params: { name: "pay", arguments: {} } });
+      await client.close();
+      const [decisionId] = await gateway.decisionIdsOf(agentId);
+      const { receipt } = await gateway.rest(`GET /v1/enforce/decisions/${decisionId}`);
+      return (receipt as unknown as { key_id: string }).key_id;
+    };
+    expect(await callWith({ sub: "ann|1" })).to.equal(`oidc:${issuer.url}|ann|1`);
+    for (const sub of ["", " ", "a\u200b", "x".repeat(256)]) {
+      const { status, text } = await open(await sign({ sub }));
+      expect([status, text.includes("no subject")], text).to.deep.equal([401, true]);
+    }
+    // A name of an agent is none of a person.
+    await gateway.agent(`${issuer.url}|ann`);
+    expect((await open(await sign({ agent: `${issuer.url}|ann` }))).status).to.equal(401);
+  });
+
   it("is told apart from what is missing: where tokens come from, which one is refused, and which scope it lacks.", async () => {
     const at = `${gateway.http}/.well-known/oauth-protected-resource/mcp/bank`;
     const none = await fetch(gateway.urlOf("bank"), { method: "POST", body: "{}" });
