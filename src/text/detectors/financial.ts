@@ -74,6 +74,8 @@ export const iban: NumberDetector = {
 
 /** Groups of digits in the notations of card schemes, besides a single piece. */
 const CARD_GROUPS = /^(?:4,4,4,[1-4]|4,4,4,4,[1-3]|4,6,[45])$/;
+/** Groups that may be the beginning of such a notation. */
+const CARD_BEGIN = /^4(?:,4(?:,4(?:,4)?)?|,6)?$/;
 const MIN_CARD = 13;
 const MAX_CARD = 19;
 
@@ -98,10 +100,11 @@ const isCard = (digits: string): boolean =>
 const isFraction = ({ partial, start }: NumberSpan): boolean =>
   /\d[.,]$/.test(partial.text.slice(Math.max(0, start - 2), start));
 
-/** Returns the groups of digits from an index on, with their ends. */
+/** Returns the groups of digits from an index on, with their ends, as long as they may be those of a card. */
 function readGroups(partial: PartialText, digit: number): { readonly digits: string[]; readonly ends: number[] } {
   const [digits, ends]: [string[], number[]] = [[], []];
   let count = 0;
+  let lengths = "";
   let gap: string | undefined;
   for (let index = digit; count <= MAX_CARD; ) {
     let group = "";
@@ -116,6 +119,9 @@ function readGroups(partial: PartialText, digit: number): { readonly digits: str
       ends.pop();
       break;
     }
+    lengths += lengths === "" ? group.length : `,${group.length}`;
+    // A text of many short numbers would otherwise be read again for each of them.
+    if (!CARD_BEGIN.test(lengths)) break;
     const next = gapEnd(partial, index);
     if (next <= index) break;
     const found = partial.text.slice(index, next);
