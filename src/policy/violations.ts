@@ -117,15 +117,17 @@ export class Violations {
 
   /** Lists the violations by path (numbers in it by value), then reason. */
   sorted(): readonly RuleViolation[] {
-    return this.#noted.toSorted(
-      (a, b) => comparePaths(a.path, b.path) || compareTexts(a.reason, b.reason) || compareTexts(a.message, b.message),
+    const placed = this.#noted.map((violation) => ({ violation, place: pieces(violation.path) }));
+    placed.sort(
+      ({ violation: a, place: left }, { violation: b, place: right }) =>
+        comparePlaces(left, right) || compareTexts(a.reason, b.reason) || compareTexts(a.message, b.message),
     );
+    return placed.map(({ violation }) => violation);
   }
 }
 
 /** Orders `rules[2]` before `rules[10]`, and a place before its parts. */
-function comparePaths(a: string, b: string): number {
-  const [left, right] = [pieces(a), pieces(b)];
+function comparePlaces(left: readonly string[], right: readonly string[]): number {
   for (let index = 0; index < Math.min(left.length, right.length); index++) {
     const [one = "", other = ""] = [left[index], right[index]];
     const difference = Number(one) - Number(other) || compareTexts(one, other);

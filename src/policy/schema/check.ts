@@ -250,7 +250,11 @@ export function visitSchemas(
 type SchemaAt = readonly [schema: JsonValue | undefined, path: readonly string[]];
 
 function children(schema: JsonObject, path: readonly string[]): readonly SchemaAt[] {
-  const found: SchemaAt[] = SINGLES.map((key) => [ownValue(schema, key), [...path, key]]);
+  const found: SchemaAt[] = [];
+  for (const key of SINGLES) {
+    const value = ownValue(schema, key);
+    if (value !== undefined) found.push([value, [...path, key]]);
+  }
   for (const key of LISTS) {
     const list = ownValue(schema, key);
     if (Array.isArray(list)) list.forEach((item, index) => void found.push([item, [...path, key, `${index}`]]));
