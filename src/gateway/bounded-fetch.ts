@@ -1,3 +1,4 @@
+import { Turns } from "../async/turns.ts";
 import type { HttpConnections } from "./http-endpoint.ts";
 import { createError, RPC_CODES, rpcMessageFrom, sseText } from "./messages.ts";
 import { MessageTooLarge, readServerJson, readText, SseReader } from "./reading.ts";
@@ -6,6 +7,8 @@ type Fetch = HttpConnections["fetch"];
 
 /** Maximum bytes of an answer that is neither JSON nor a stream of events, or is an HTTP error. */
 const MAX_OTHER_BYTES = 65_536;
+/** Characters of an event that the client gets in one turn of the event loop. */
+const PIECE = 262_144;
 /** HTTP statuses without a body. */
 const BODILESS: ReadonlySet<number> = new Set([101, 204, 205, 304]);
 
@@ -19,62 +22,71 @@ export function boundedFetch(fetch: Fetch, maxBytes: number): Fetch {
     const { body, status, statusText, headers } = response;
     if (body === null || BODILESS.has(status)) return response;
     const type = (headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
-    const refuse = (error: unknown): string => refusalOf(init?.body, error);
-    const isStream = response.ok && type === "text/event-stream";
-    const bounded = isStream
-      ? boundedEvents(body, maxBytes, refuse)
-      : await boundedText(response, response.ok && type === "application/json" ? maxBytes : undefined, refuse);
-    return new Response(bounded, { status, statusText, headers: withoutLength(headers) });
+    const head = { status, statusText, headers: withoutLength(headers) };
+    const refuse = (error: unknown): object => refusalOf(init?.body, error);
+    if (response.ok && type === "text/event-stream") return new Response(boundedEvents(body, maxBytes, refuse), head);
+    if (response.ok && type === "application/json") return boundedJson(body, maxBytes, refuse, head);
+    return new Response(await readText(body, MAX_OTHER_BYTES).catch(excessOf), head);
   };
 }
 
-/** Creates the text of the error response to a request. Throws anything but `MessageTooLarge`. */
-function refusalOf(body: RequestInit["body"], error: unknown): string {
+/** Creates the error response to a request. Throws anything but `MessageTooLarge`. */
+function refusalOf(body: RequestInit["body"], error: unknown): object {
   if (!(error instanceof MessageTooLarge)) throw error;
   const asked = typeof body === "string" ? rpcMessageFrom(JSON.parse(body)) : undefined;
   if (asked === undefined || !("id" in asked)) throw error;
-  return JSON.stringify(createError(asked.id, RPC_CODES.server, error.message));
+  return createError(asked.id, RPC_CODES.server, error.message);
 }
 
-async function boundedText(
-  { body }: Response,
-  maxBytes: number | undefined,
-  refuse: (error: unknown) => string,
-): Promise<string> {
-  try {
-    const text = await readText(body, maxBytes ?? MAX_OTHER_BYTES);
-    if (maxBytes !== undefined) await readServerJson(text);
-    return text;
-  } catch (error) {
-    return maxBytes === undefined && error instanceof MessageTooLarge ? error.message : refuse(error);
-  }
+function excessOf(error: unknown): string {
+  if (error instanceof MessageTooLarge) return error.message;
+  throw error;
+}
+
+/** Reads a JSON answer, which the client gets by `json` alone. */
+async function boundedJson(
+  body: ReadableStream<Uint8Array>,
+  maxBytes: number,
+  refuse: (error: unknown) => object,
+  head: ResponseInit,
+): Promise<Response> {
+  const read = async (): Promise<unknown> => readServerJson(await readText(body, maxBytes));
+  const value = await read().catch(refuse);
+  const json = async (): Promise<unknown> => {
+    if (value === undefined) throw new SyntaxError("the answer is not JSON");
+    return value;
+  };
+  return Object.defineProperty(new Response(null, head), "json", { value: json });
 }
 
 function boundedEvents(
   body: ReadableStream<Uint8Array>,
   maxBytes: number,
-  refuse: (error: unknown) => string,
+  refuse: (error: unknown) => object,
 ): ReadableStream<Uint8Array> {
   const reader = new SseReader(maxBytes);
   const encoder = new TextEncoder();
-  return body.pipeThrough(
-    new TransformStream<Uint8Array, Uint8Array>({
-      async transform(chunk, controller) {
-        const send = (text: string): void => controller.enqueue(encoder.encode(text));
-        try {
-          for (const event of reader.next(chunk)) {
-            if (event.data !== "") await readServerJson(event.data);
-            send(sseText(event));
-          }
-          const retryMs = reader.takeRetryMs();
-          if (retryMs !== undefined) send(`retry: ${retryMs}\n\n`);
-        } catch (error) {
-          send(sseText({ data: refuse(error) }));
-          controller.terminate();
-        }
-      },
-    }),
-  );
+  const turns = new Turns();
+  const transform: Transformer<Uint8Array, Uint8Array>["transform"] = async (chunk, controller) => {
+    const send = async (text: string): Promise<void> => {
+      for (let start = 0; start < text.length; start += PIECE) {
+        if (start > 0) await turns.next();
+        controller.enqueue(encoder.encode(text.slice(start, start + PIECE)));
+      }
+    };
+    try {
+      for (const event of reader.next(chunk)) {
+        if (event.data !== "") await readServerJson(event.data);
+        await send(sseText(event));
+      }
+      const retryMs = reader.takeRetryMs();
+      if (retryMs !== undefined) await send(`retry: ${retryMs}\n\n`);
+    } catch (error) {
+      await send(sseText({ data: JSON.stringify(refuse(error)) }));
+      controller.terminate();
+    }
+  };
+  return body.pipeThrough(new TransformStream({ transform }));
 }
 
 /** Returns the headers of a body that has another length and encoding than the one that came. */

@@ -17,6 +17,7 @@ import {
   type StandardSchemaV1,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
+import { nextTurn } from "../async/turns.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
 import { type CarriedRequest, InputRounds } from "./input-rounds.ts";
@@ -46,12 +47,15 @@ async function carry(
     const params = { ...progress, progressToken: _meta?.progressToken };
     void notify({ method: "notifications/progress", params } as never).catch(() => undefined);
   };
-  return client.request({ method, ...(params === undefined ? {} : { params }) }, ANY_RESULT, {
+  const result = await client.request({ method, ...(params === undefined ? {} : { params }) }, ANY_RESULT, {
     signal,
     timeout: REQUEST_MS,
     maxTotalTimeout: REQUEST_MS,
     ...(hearsProgress ? { onprogress } : {}),
   });
+  // The client has parsed the result in this turn of the event loop, and the server serialises it at once.
+  await nextTurn();
+  return result;
 }
 
 /** Returns the parameters of a request without the members of its own generation. */

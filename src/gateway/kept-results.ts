@@ -2,9 +2,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Pool } from "pg";
 import { createBackOff } from "../async/back-off.ts";
 import type { Portion } from "../async/shared-pot.ts";
-import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
 import { type JsonBounds, readJson } from "../json/read-json.ts";
+import { writeJson } from "../json/write-json.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { createHeldBytes } from "../server/held-bytes.ts";
 import { stored, storeFault } from "../store/database.ts";
@@ -168,10 +168,8 @@ export class KeptResults {
 
   /** Keeps the answer to a call whose client has left. Tries until the database answers or the answer has expired. */
   async keep(call: RunningCall, answer: KeptAnswer): Promise<void> {
-    const turns = new Turns();
-    const text = JSON.stringify(answer);
+    const text = await writeJson(answer);
     const bytes = Buffer.byteLength(text);
-    await turns.giveWay();
     await this.#waiting.during({ workspaceId: call.workspaceId }, async (portion) => {
       const sealed = bytes <= MAX_KEPT_BYTES && hasRoom(portion, bytes) ? this.#seal(call, text) : undefined;
       await this.#persist(call, async () => {

@@ -1,6 +1,7 @@
 import type { Portion } from "../async/shared-pot.ts";
 import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { writeJson } from "../json/write-json.ts";
 import { upstreamUnavailable } from "./endpoint.ts";
 import { withoutOwnMeta } from "./forwarded-members.ts";
 import {
@@ -52,6 +53,8 @@ export type RelayEnd = "answered" | "ended" | "broken";
 /** Headers of an upstream server's response that are passed to the client. */
 const PASSED_HEADERS = ["allow", "retry-after"];
 const LINE_FEED = 10;
+/** Bytes above which a chunk has a turn of the event loop of its own; those of a socket have at most as many. */
+const LARGE_CHUNK = 65_536;
 /** Maximum bytes of the body of an HTTP error. */
 const MAX_ERROR_BYTES = 65_536;
 
@@ -99,7 +102,7 @@ async function relayBody(options: Relay, isJson: boolean): Promise<RelayEnd> {
   }
   // An error from before the message was read has no id, or is plain text.
   if (!response.ok && !reply.hasBegun) {
-    const given = json === undefined ? undefined : JSON.stringify(await withoutOwnMeta(json, text));
+    const given = json === undefined ? undefined : await writeJson(await withoutOwnMeta(json, text));
     const shown = (await options.scrubber?.text(given ?? text)) ?? given ?? text;
     reply.text(response.status, given === undefined ? "text/plain; charset=utf-8" : "application/json", shown);
     return "ended";
@@ -117,6 +120,8 @@ async function relayStream(options: Relay): Promise<RelayEnd> {
     for await (const chunk of response.body ?? []) {
       onMessage();
       held.add(chunk.byteLength);
+      // An endpoint within this process gives a whole message at once, and has just written it.
+      if (chunk.byteLength > LARGE_CHUNK) await turns.next();
       const events = reader.next(chunk);
       for (const event of events) {
         await turns.giveWay();

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { Turns } from "../async/turns.ts";
+import { writeJson } from "../json/write-json.ts";
 import { type RpcMessage, type SseEvent, sseText } from "./messages.ts";
 
 const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
@@ -91,12 +91,12 @@ export class Reply {
 
   /** Writes a message as an event. `place`: its name and id. */
   async message(message: RpcMessage, place: Partial<SseEvent> = { event: "message" }): Promise<void> {
-    await this.event({ ...place, data: await textOf(message) });
+    await this.event({ ...place, data: await writeJson(message) });
   }
 
   /** Answers with one message: as JSON, or as the last event of the stream that has begun. */
   async finish(message: RpcMessage, status = 200): Promise<void> {
-    const text = await textOf(message);
+    const text = await writeJson(message);
     if (!this.hasBegun) return this.text(status, "application/json", text);
     await this.event({ event: "message", data: text });
     this.end();
@@ -155,12 +155,4 @@ export class Reply {
       response.on("drain", settle).on("close", settle);
     });
   }
-}
-
-/** Serialises a message in a turn of the event loop that it may use up. */
-async function textOf(message: RpcMessage): Promise<string> {
-  const turns = new Turns();
-  const text = JSON.stringify(message);
-  await turns.giveWay();
-  return text;
 }

@@ -37,14 +37,23 @@ export class JsonFault extends Error {
   }
 }
 
-/** Characters that are scanned between two looks at the clock, and the least that are parsed at once. */
-const PIECE = 32_768;
+/** Characters that are scanned between two looks at the clock. */
+const STEP = 32_768;
 /** Maximum characters of a text that is read in one turn. */
-const SHORT = 2 * PIECE;
+const SHORT = 2 * STEP;
+
+/** Size of a piece of a text, which is parsed at once: whichever is reached first. */
+interface PieceSize {
+  readonly length: number;
+  readonly values: number;
+}
+
+const PIECE: PieceSize = { length: 1_048_576, values: 16_384 };
+const WHOLE: PieceSize = { length: Number.POSITIVE_INFINITY, values: Number.POSITIVE_INFINITY };
 
 /** Reads a JSON text. Throws a `JsonFault` before anything is built from a text that exceeds its bounds. */
 export function readJsonAtOnce(text: string, bounds: JsonBounds): unknown {
-  const reading = new JsonReading(text, bounds, Number.POSITIVE_INFINITY);
+  const reading = new JsonReading(text, bounds, WHOLE);
   reading.advance(Number.POSITIVE_INFINITY);
   return reading.value;
 }
@@ -57,10 +66,13 @@ export async function readJson(text: string, bounds: JsonBounds): Promise<unknow
   return doInTurns(jsonReading(text, bounds));
 }
 
-/** Reads a JSON text as work that may pause. Throws as `readJsonAtOnce` does; a part of the value is built by then. */
-export function* jsonReading(text: string, bounds: JsonBounds): Work<unknown> {
-  const reading = new JsonReading(text, bounds, PIECE);
-  while (!reading.advance(PIECE)) yield;
+/**
+ * Reads a JSON text as work that may pause. Throws as `readJsonAtOnce` does; a part of the value is built by then. `piece`: size
+ * of what is parsed at once. Default: some milliseconds of work.
+ */
+export function* jsonReading(text: string, bounds: JsonBounds, piece = PIECE): Work<unknown> {
+  const reading = new JsonReading(text, bounds, piece);
+  while (!reading.advance(STEP)) yield;
   return reading.value;
 }
 
@@ -96,7 +108,7 @@ type Target = unknown[] | Record<string, unknown>;
 class JsonReading {
   readonly #text: string;
   readonly #bounds: JsonBounds;
-  readonly #pieceLength: number;
+  readonly #piece: PieceSize;
   readonly #open: Container[] = [];
   /** Values of the open containers that earlier pieces began, from the outermost. */
   readonly #begun: Target[] = [];
@@ -107,15 +119,16 @@ class JsonReading {
   #isInString = false;
   #stringStart = 0;
   #repeated: readonly JsonStep[] | undefined;
-  /** Start of the piece. */
+  /** Start of the piece, and number of values before it. */
   #start = 0;
+  #valuesBefore = 0;
   /** True if the piece begins after a whole value and not after a comma. */
   #isAfterValue = false;
 
-  constructor(text: string, bounds: JsonBounds, pieceLength: number) {
+  constructor(text: string, bounds: JsonBounds, piece: PieceSize) {
     this.#text = text;
     this.#bounds = bounds;
-    this.#pieceLength = pieceLength;
+    this.#piece = piece;
   }
 
   get value(): unknown {
@@ -201,7 +214,8 @@ class JsonReading {
     if (container === undefined) return;
     container.item += 1;
     container.expectsName = container.isObject;
-    if (index - this.#start >= this.#pieceLength) this.#cut(index);
+    const { length, values } = this.#piece;
+    if (index - this.#start >= length || this.#values - this.#valuesBefore >= values) this.#cut(index);
   }
 
   #openBracket(isObject: boolean): void {
@@ -250,6 +264,7 @@ class JsonReading {
 
   #begin(start: number, isAfterValue: boolean): void {
     this.#start = start;
+    this.#valuesBefore = this.#values;
     this.#isAfterValue = isAfterValue;
   }
 

@@ -17,9 +17,9 @@ function faultOf(action: () => unknown): JsonFault {
   throw new Error("nothing was thrown");
 }
 
-/** Reads a text in pieces, without turns of the event loop. */
+/** Reads a text in small pieces, without turns of the event loop. */
 function inPieces(text: string, bounds = WIDE): unknown {
-  const reading = jsonReading(text, bounds);
+  const reading = jsonReading(text, bounds, { length: 20_000, values: 2_000 });
   for (;;) {
     const { done, value } = reading.next();
     if (done) return value;

@@ -4,6 +4,7 @@ import type { Portion } from "../../async/shared-pot.ts";
 import { Turns } from "../../async/turns.ts";
 import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError } from "../../errors.ts";
+import { writeJson } from "../../json/write-json.ts";
 import type { KindCounts } from "../../text/personal-kinds.ts";
 import { ChatStream } from "./chat-stream.ts";
 import { openAiErrorFrom } from "./http-messages.ts";
@@ -115,7 +116,7 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
   let rest = "";
 
   const modelEventText = async ({ name, json }: ModelEvent): Promise<string> =>
-    eventText(name, JSON.stringify(await doInTurns(options.markIds(json))));
+    eventText(name, await writeJson(await doInTurns(options.markIds(json))));
 
   const modelEventsText = async (events: readonly ModelEvent[]): Promise<string> => {
     let text = "";

@@ -4,6 +4,7 @@ import { Turns } from "../../async/turns.ts";
 import { doInTurns, type Work } from "../../async/work.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import { type JsonBounds, JsonFault, readJson } from "../../json/read-json.ts";
+import { writeJson } from "../../json/write-json.ts";
 import { PhoneLookups } from "../../text/detectors/phone-lookups.ts";
 import type { WorkspaceScrubber } from "../scrubbers.ts";
 import { hideInText } from "../text/document-text.ts";
@@ -170,7 +171,7 @@ async function hideBody(placeholders: Placeholders, allowMedia: boolean, body: J
     if (known === undefined) throw new Error("a text of the body was not collected");
     return known;
   };
-  return Buffer.from(JSON.stringify(await doInTurns(hideRequest({ hide, allowMedia }, body))));
+  return Buffer.from(await writeJson(await doInTurns(hideRequest({ hide, allowMedia }, body))));
 }
 
 /** Runs work on a body. Rejects with the refusal of a body, or of a JSON document in it, that exceeds its bounds. */

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
-import { Turns } from "../../async/turns.ts";
 import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError } from "../../errors.ts";
+import { writeJson } from "../../json/write-json.ts";
 import type { KindCounts, PersonalKind } from "../../text/personal-kinds.ts";
 import { isJsonType, mediaTypeOf, plainOpenAiError } from "./http-messages.ts";
 import { readModelJson } from "./model-json.ts";
@@ -45,9 +45,7 @@ async function scrubJson(options: ResponseOptions, json: Json): Promise<WholeRes
   const leaked = new Map<PersonalKind, number>();
   const scrubbed = await doInTurns(scrubValue(options, json, leaked));
   const marked = await doInTurns(options.markIds(scrubbed));
-  const turns = new Turns();
-  const body = JSON.stringify(marked);
-  await turns.giveWay();
+  const body = await writeJson(marked);
   return { contentType: "application/json", body, leaked, responseId: responseIdOf(json) };
 }
 
