@@ -6,6 +6,7 @@ import { startBenchPostgres } from "./postgres.ts";
 import { checksTable, holds } from "./report.ts";
 import { measureScale } from "./scale.ts";
 import { measureThroughput, type PartReport } from "./throughput.ts";
+import { measureTurns } from "./turns.ts";
 import { measureVault } from "./vault.ts";
 import { measureWindow } from "./window.ts";
 import { measureWorkers } from "./workers.ts";
@@ -16,6 +17,7 @@ const PARTS = {
   window: measureWindow,
   vault: measureVault,
   footprint: measureFootprint,
+  turns: measureTurns,
   workers: measureWorkers,
 };
 

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-const PARTS = ["throughput", "scale", "window", "vault", "footprint", "workers"] as const;
+const PARTS = ["throughput", "scale", "window", "vault", "footprint", "turns", "workers"] as const;
 /** A part of the benchmark. */
 export type Part = (typeof PARTS)[number];
 
@@ -14,11 +14,13 @@ export interface BenchOptions {
   readonly parts: readonly Part[];
   /** What the scale part grows to; `--shrink` divides all three, for trying the benchmark itself. */
   readonly scale: { readonly mandates: number; readonly agents: number; readonly entries: number };
+  /** Part of the names of the loads of the turns part. Default: every load. */
+  readonly loads: string;
   /** What the window of a day holds in the window part; `--shrink` divides it too. */
   readonly window: { readonly actions: number };
 }
 
-const USAGE = `usage: npm run bench -- [--seconds 5] [--rounds 3] [--quick | --only ${PARTS.join("|")}] [--shrink 1]`;
+const USAGE = `usage: npm run bench -- [--seconds 5] [--rounds 3] [--quick | --only ${PARTS.join("|")}] [--loads text] [--shrink 1]`;
 
 function partsFrom(only: string | undefined, quick: boolean): readonly Part[] {
   if (only === undefined) return quick ? ["throughput"] : PARTS;
@@ -43,6 +45,7 @@ export function optionsFrom(args: string[]): BenchOptions {
       shrink: { type: "string", default: "1" },
       quick: { type: "boolean", default: false },
       only: { type: "string" },
+      loads: { type: "string", default: "" },
     },
   });
   const shrink = positive(values.shrink);
@@ -50,6 +53,7 @@ export function optionsFrom(args: string[]): BenchOptions {
     seconds: positive(values.seconds),
     rounds: Math.ceil(positive(values.rounds)),
     parts: partsFrom(values.only, values.quick),
+    loads: values.loads,
     scale: { mandates: 10_000 / shrink, agents: 100_000 / shrink, entries: 1_000_000 / shrink },
     window: { actions: 5_000_000 / shrink },
   };
