@@ -204,6 +204,10 @@ export class GatewayLab {
     return lab;
   }
 
+  get pid(): number {
+    return this.service.pid;
+  }
+
   async close(): Promise<void> {
     await this.service.stop();
     await this.#upstream.close();

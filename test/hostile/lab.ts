@@ -76,6 +76,7 @@ const LATER_MS = 90_000_000;
 
 /** A workspace with one of everything that refuses, and requests that each of these refuses. */
 export class Lab {
+  readonly pid = process.pid;
   readonly workspace: TestWorkspace;
   readonly plains: Plain[] = [];
   /** An agent that nothing but the rules of the workspace restricts. */

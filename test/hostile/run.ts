@@ -1,3 +1,5 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { memoryMib } from "../bench/cpu.ts";
 import { Draw, type DrawOptions } from "./draw.ts";
 import { ENCODING_CASES } from "./encodings.ts";
 import { GatewayLab } from "./gateway-lab.ts";
@@ -18,6 +20,8 @@ interface Surroundings {
   /** Checks that plain requests still get their decisions. */
   assertPlain(): Promise<void>;
   close(): Promise<void>;
+  /** Process that serves the cases. */
+  readonly pid: number;
 }
 
 /** Cases of one kind. What they find wrong, they throw. */
@@ -93,6 +97,14 @@ const MAX_SHRUNK = 3;
 /** Once in so many cases, one family after the other sends its plain forms. */
 const CONTROL_EVERY = 25;
 
+/** MiB of memory of the process that serves the cases. */
+export interface HostileMemory {
+  /** After the first tenth of the cases. */
+  readonly first: number;
+  /** After all of them and a rest. */
+  readonly last: number;
+}
+
 /** How a run went. */
 export interface HostileRun {
   /** Cases of each family, and of them those that sent plain forms. */
@@ -100,6 +112,8 @@ export interface HostileRun {
   readonly tally: Tally;
   /** Every wrong answer, crash or fault, with the seed and the number of its case. */
   readonly findings: readonly string[];
+  /** Measured if the run has a rest at its end. */
+  readonly memory: HostileMemory | undefined;
 }
 
 /** A lab and the families that are run in it. */
@@ -163,8 +177,11 @@ async function run<L extends Surroundings>(
   seed: number,
   count: number,
   atOnce: number,
+  restMs: number | undefined,
 ): Promise<HostileRun> {
   const { lab, families } = stage;
+  let firstMib: number | undefined;
+  let memory: HostileMemory | undefined;
   const counts = Object.fromEntries(Object.keys(families).map((name) => [name, { cases: 0, controls: 0 }]));
   const tally = new Tally();
   const failures: Failure[] = [];
@@ -190,6 +207,11 @@ async function run<L extends Surroundings>(
       };
       await Promise.all(Array.from({ length: atOnce }, work));
       await lab.assertPlain().catch((error) => note(from, "plain requests", error));
+      if (from + BATCH >= count / 10) firstMib ??= memoryMib(lab.pid);
+    }
+    if (restMs !== undefined && firstMib !== undefined) {
+      await delay(restMs);
+      memory = { first: firstMib, last: memoryMib(lab.pid) };
     }
     for (const [at, failure] of failures.entries())
       findings.push(await told(stage, seed, failure, at < MAX_SHRUNK && failure.choices.length > 0));
@@ -198,7 +220,7 @@ async function run<L extends Surroundings>(
     process.off("unhandledRejection", uncaught);
     await lab.close();
   }
-  return { counts, tally, findings };
+  return { counts, tally, findings, memory };
 }
 
 const STAGES = {
@@ -219,19 +241,22 @@ const STAGES = {
 };
 export type StageName = keyof typeof STAGES;
 
-/** Runs cases against the services of one workspace, in this process. The same seed and count make the same requests. */
-export async function runHostile(seed: number, count: number): Promise<HostileRun> {
-  return run(await STAGES.services(seed), seed, count, 32);
+/**
+ * Runs cases against the services of one workspace, in this process. The same seed and count make the same requests. `restMs`:
+ * milliseconds of rest at the end, after which the memory is measured.
+ */
+export async function runHostile(seed: number, count: number, restMs?: number): Promise<HostileRun> {
+  return run(await STAGES.services(seed), seed, count, 32, restMs);
 }
 
 /** Runs cases against the program as a process of its own: bytes over HTTP, gRPC, and streams. */
-export async function runHostileWire(seed: number, count: number): Promise<HostileRun> {
-  return run(await STAGES.wire(), seed, count, 8);
+export async function runHostileWire(seed: number, count: number, restMs?: number): Promise<HostileRun> {
+  return run(await STAGES.wire(), seed, count, 8, restMs);
 }
 
 /** Runs cases against the gateway and the hooks of the program. */
-export async function runHostileGateway(seed: number, count: number): Promise<HostileRun> {
-  return run(await STAGES.gateway(), seed, count, 8);
+export async function runHostileGateway(seed: number, count: number, restMs?: number): Promise<HostileRun> {
+  return run(await STAGES.gateway(), seed, count, 8, restMs);
 }
 
 /** Runs one case by its choices alone; gives what it finds wrong, undefined for nothing. */

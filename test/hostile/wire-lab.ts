@@ -86,6 +86,10 @@ export class WireLab {
     return lab;
   }
 
+  get pid(): number {
+    return this.service.pid;
+  }
+
   async close(): Promise<void> {
     this.wires.close();
     await this.service.stop();
