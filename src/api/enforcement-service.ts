@@ -43,6 +43,7 @@ function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitSh
     latencyMs: Math.round(performance.now() - receivedAt),
     decisionPath: decisionPathMapping.toProto[sealed.path],
     reasons: sealed.reasons.map((reason) => ({ ...reason })),
+    tool: sealed.registeredTool,
     ...(sealed.isReplayed ? { replayed: true, decidedAt: timestampFromMs(sealed.atMs) } : {}),
   };
 }

@@ -73,6 +73,8 @@ export interface InterceptResult {
   readonly reasons: readonly InterceptReason[];
   /** True if this repeats an earlier decision, usually the first one for the same `requestId`. */
   readonly replayed: boolean;
+  /** The registered tool that the action calls; null if it calls none that is registered. */
+  readonly tool: string | null;
 }
 
 /** Limits of one attempt to get a decision. */
@@ -197,6 +199,7 @@ function interceptResultFrom(response: InterceptResponse): InterceptResult {
     decisionPath: (DecisionPath[response.decisionPath] ?? String(response.decisionPath)).toLowerCase(),
     reasons: response.reasons.map(reasonFrom),
     replayed: response.replayed,
+    tool: response.tool ?? null,
   };
 }
 

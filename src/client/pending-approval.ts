@@ -14,6 +14,7 @@ export class PendingApproval implements InterceptResult {
   readonly decisionPath: string;
   readonly reasons: readonly InterceptReason[];
   readonly replayed: boolean;
+  readonly tool: string | null;
   /** The action as it was intercepted. */
   readonly action: InterceptAction;
 
@@ -26,6 +27,7 @@ export class PendingApproval implements InterceptResult {
     this.decisionPath = result.decisionPath;
     this.reasons = result.reasons;
     this.replayed = result.replayed;
+    this.tool = result.tool;
     this.action = action;
   }
 }

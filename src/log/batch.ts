@@ -223,6 +223,7 @@ export class Batch {
       atMs: this.atMs,
       agentId: action.agentId,
       actionType: action.actionType,
+      registeredTool: outcome.tool?.name,
       decision: outcome.decision,
       path: outcome.path,
       trustTenths: outcome.cappedTrustTenths ?? outcome.trustBeforeTenths,

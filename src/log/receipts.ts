@@ -173,6 +173,7 @@ export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDeci
     atMs: Date.parse(body.at),
     agentId: body.action.agent_id,
     actionType: body.action.action_type,
+    registeredTool: body.action.tool_version === undefined ? undefined : body.action.tool,
     decision: body.decision,
     path: body.decision_path,
     trustTenths: Math.round((body.trust.capped ?? body.trust.before) * 10),

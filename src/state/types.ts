@@ -176,6 +176,8 @@ export interface SealedDecision {
   readonly atMs: number;
   readonly agentId: string;
   readonly actionType: string;
+  /** The registered tool that the action calls. */
+  readonly registeredTool: string | undefined;
   readonly decision: Decision;
   readonly path: DecisionPath;
   /** Trust that the decision was taken with, in tenths. */

@@ -1231,6 +1231,7 @@ export const comments = {
   "agentcontrol.v1.InterceptResponse.reasons": "Reasons, most decisive first.",
   "agentcontrol.v1.InterceptResponse.replayed": "True if this repeats an earlier decision: the first for the same `request_id`, or the last refusal of an ended key that calls one process more than 60 times a minute.",
   "agentcontrol.v1.InterceptResponse.decided_at": "Time of the repeated decision; unset unless `replayed`.",
+  "agentcontrol.v1.InterceptResponse.tool": "The registered tool that the action calls; unset if it calls none that is registered, so that no rule on a tool's arguments covers it.",
   "agentcontrol.v1.InterceptStreamRequest": "One request of an InterceptStream.",
   "agentcontrol.v1.InterceptStreamRequest.intercept": "The action; its `request_id` is required.",
   "agentcontrol.v1.InterceptStreamError": "One failed request of an InterceptStream.",

@@ -790,6 +790,14 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
    * @generated from field: optional google.protobuf.Timestamp decided_at = 10;
    */
   decidedAt?: Timestamp | undefined;
+
+  /**
+   * The registered tool that the action calls; unset if it calls none that is registered, so that no rule on a tool's arguments
+   * covers it.
+   *
+   * @generated from field: optional string tool = 11;
+   */
+  tool?: string | undefined;
 };
 
 /**

@@ -47,6 +47,7 @@ def result_from(response: enforcement.InterceptResponse) -> InterceptResult:
         decision_path=_path_from(response.decision_path),
         reasons=tuple(_reason_from(reason) for reason in response.reasons),
         replayed=response.replayed,
+        tool=optional(response, "tool"),
     )
 
 

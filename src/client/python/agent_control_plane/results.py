@@ -76,6 +76,8 @@ class InterceptResult:
     reasons: Sequence[InterceptReason] = ()
     #: True if this repeats an earlier decision.
     replayed: bool = False
+    #: The registered tool that the action calls; None if it calls none that is registered.
+    tool: Optional[str] = None
 
 
 @dataclass(frozen=True, kw_only=True)
