@@ -4,7 +4,7 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { normaliseName } from "../policy/names.ts";
 import { nameOf } from "../registry/mcp-candidate.ts";
-import type { McpDefinitions, Reviewed, ReviewedTool } from "../registry/mcp-definitions.ts";
+import type { McpDefinitions, Reviewed, ReviewedDefinition, ReviewedTool } from "../registry/mcp-definitions.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { Action } from "../state/types.ts";
 import { createId } from "../store/ids.ts";
@@ -128,8 +128,9 @@ export class DefinitionLists {
   }
 
   /**
-   * Explains why a prompt or resource that a request names may not be used: in quarantine, nobody has accepted its definition.
-   * Undefined for a request that may be made. `params` are those of the caller's own request, which may name several.
+   * Looks up the prompt or resource that a request names, which pins it. Explains why it may not be used: in quarantine, nobody has
+   * accepted its definition. Undefined for a request that may be made. `params` are those of the caller's own request, which may
+   * name several.
    */
   async refusalOf(
     exchange: Exchange,
@@ -137,21 +138,33 @@ export class DefinitionLists {
     params: JsonObject,
     age: ListingAge = "within drift",
   ): Promise<string | undefined> {
-    if (exchange.server.mode !== "quarantine") return undefined;
     const used = usedDefinition(method, named);
     if (used === undefined) return undefined;
-    const { kind, name } = used;
-    if (kind === "prompt") {
-      const prompts = await this.review(exchange, kind, params, age);
-      return prompts.get(name)?.status === "active" ? undefined : PROMPT_WAITS;
+    const { mode, driftSeconds } = exchange.server;
+    const covering = await this.#covering(exchange, used, params, age);
+    if (mode === "quarantine") {
+      if (covering.some(({ status }) => status === "active")) return undefined;
+      return used.kind === "prompt" ? PROMPT_WAITS : URI_WAITS;
     }
-    const resources = await this.review(exchange, kind, params, age);
-    if (resources.get(name)?.status === "active") return undefined;
+    // As with a tool: what an older listing lacks is looked for in a new one.
+    if (covering.length === 0 && age !== "now" && driftSeconds > 0) await this.#covering(exchange, used, params, "now");
+    return undefined;
+  }
+
+  /** Returns the listed definitions that cover the use of a prompt or URI: its own, or templates that can expand to it. */
+  async #covering(
+    exchange: Exchange,
+    { kind, name }: UsedDefinition,
+    params: JsonObject,
+    age: ListingAge,
+  ): Promise<readonly ReviewedDefinition[]> {
+    const named = (await this.review(exchange, kind, params, age)).get(name);
+    const own = named === undefined ? [] : [named];
+    if (kind === "prompt" || named?.status === "active") return own;
     const templates = await this.review(exchange, "resource_template", params, age);
-    const accepted = [...templates.values()].filter(({ status }) => status === "active");
     // A completion names the template itself.
-    const isAccepted = accepted.some((template) => template.name === name || matchesTemplate(template.name, name));
-    return isAccepted ? undefined : URI_WAITS;
+    const fitting = [...templates.values()].filter((each) => each.name === name || matchesTemplate(each.name, name));
+    return [...own, ...fitting];
   }
 
   /** Leaves out definitions that may not be used, and tools that may not be called. Tools have a fixed order. */
@@ -215,11 +228,14 @@ export class DefinitionLists {
   }
 }
 
+/** A prompt or URI that a request uses. */
+interface UsedDefinition {
+  readonly kind: "prompt" | "resource";
+  readonly name: string;
+}
+
 /** Finds the prompt or URI that a request uses. A missing name is empty, which names no accepted definition. */
-function usedDefinition(
-  method: string,
-  params: JsonObject,
-): { readonly kind: "prompt" | "resource"; readonly name: string } | undefined {
+function usedDefinition(method: string, params: JsonObject): UsedDefinition | undefined {
   const textAt = (object: JsonObject, member: string): string => {
     const value = ownValue(object, member);
     return typeof value === "string" ? value : "";

@@ -171,8 +171,68 @@ describe("definitions of an MCP server", () => {
     const server = await start(cleanup, "open", upstream);
     const client = await server.connect();
     expect(await outcome(client.request({ method: "resources/read", params: { uri: "any:thing" } }))).to.contain("ran");
+    expect(await outcome(client.request({ method: "prompts/get", params: { name: "any" } }))).to.contain("any ran");
     expect(await client.request({ method: "prompts/list" })).to.deep.equal({ prompts: [PROMPT] });
-    expect(upstream.asked.filter((method) => method.endsWith("/list"))).to.deep.equal(["prompts/list"]);
+  });
+
+  it("are pinned in an open server before they are used, also if no client has listed them.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    const upstream = await startDefinitionsServer({
+      "prompts/list": [PROMPT],
+      "resources/list": [RESOURCE],
+      "resources/templates/list": [TEMPLATE],
+    });
+    const server = await start(cleanup, "open", upstream);
+    await gateway.rest(`PATCH /v1/enforce/mcp-servers/${server.name}`, { drift: "3600" });
+    const client = await server.connect();
+    const versions = async (kind: string) =>
+      (await server.definitions(kind)).map(({ id, active }) => [id, active?.version]);
+    const get = (name: string) => outcome(client.request({ method: "prompts/get", params: { name } }));
+    const read = (uri: string) => outcome(client.request({ method: "resources/read", params: { uri } }));
+    // Blocked: what is pinned is pinned before the decision.
+    await gateway.rest("POST /v1/enforce/mandates", {
+      name: `no prompts of ${server.name}`,
+      rules: [
+        { type: "action", decision: "block", conditions: { match_action_types: [`${server.name}.prompts/get`] } },
+      ],
+    });
+    expect(await get("summarise")).to.contain("blocked this call");
+    expect(await versions("prompt")).to.deep.equal([["summarise", 1]]);
+    expect(await read(RESOURCE.uri)).to.contain("notes.txt ran");
+    expect(await versions("resource")).to.deep.equal([[RESOURCE.uri, 1]]);
+    expect(await read("db://users/1")).to.contain("ran");
+    expect(await versions("resource_template")).to.deep.equal([[TEMPLATE.uriTemplate, 1]]);
+    const lists = () => upstream.asked.filter((method) => method.endsWith("/list")).length;
+    const readBoth = async () => {
+      expect(await read(RESOURCE.uri)).to.contain("ran");
+      expect(await read("db://users/2")).to.contain("ran");
+    };
+    // What was pinned meanwhile is compared once more.
+    await readBoth();
+    const before = lists();
+    await readBoth();
+    expect(lists(), "the listing is young enough").to.equal(before);
+    upstream.lists["prompts/list"] = [PROMPT, { name: "added" }];
+    upstream.lists["resources/list"] = [RESOURCE, { uri: "file:///added.txt", name: "added" }];
+    expect(await get("added")).to.contain("blocked this call");
+    expect(await read("file:///added.txt")).to.contain("ran");
+    expect(await versions("prompt")).to.deep.equal([
+      ["added", 1],
+      ["summarise", 1],
+    ]);
+    expect((await versions("resource")).map(([id]) => id)).to.include("file:///added.txt");
+    expect(upstream.asked).not.to.include("prompts/get");
+  });
+
+  it("that a server fails to list are not used in an open server either.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    const upstream = await startDefinitionsServer();
+    upstream.answer = ({ method }) => (method === "prompts/list" ? { prompts: "none" } : undefined);
+    const server = await start(cleanup, "open", upstream);
+    const client = await server.connect();
+    const get = client.request({ method: "prompts/get", params: { name: "summarise" } });
+    expect(await outcome(get)).to.contain("did not return a list of its prompts");
+    expect(upstream.asked).not.to.include("prompts/get");
   });
 
   for (const [generation, connect] of [

@@ -30,6 +30,9 @@ const CONNECTING = new Set(["initialize", "notifications/initialized", "server/d
 const CAPABILITIES = { tools: {}, resources: { subscribe: true }, prompts: {}, completions: {}, tasks: {} };
 const serverInfo = { name: "recording", version: "1" };
 
+/** Tests for a request of the gateway's own, such as for the list of prompts. */
+const isGateways = ({ id }: Arrived): boolean => String(id).startsWith("gateway-");
+
 async function bodyOf(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -52,7 +55,9 @@ export async function startRecordingServer(isStateless = false): Promise<Recordi
       ? isKnown
         ? { result: connected(message) }
         : { error: { code: -32_022, message: "another generation" } }
-      : server.answer(message);
+      : isGateways(message)
+        ? { error: { code: -32_601, message: "no such list" } }
+        : server.answer(message);
     const headers = method === "initialize" ? { "mcp-session-id": `session-${++sessions}` } : {};
     const answer = { jsonrpc: "2.0", id, ...rest };
     if (before.length === 0) {
@@ -69,7 +74,7 @@ export async function startRecordingServer(isStateless = false): Promise<Recordi
     if (request.method !== "POST") return void response.writeHead(request.method === "DELETE" ? 200 : 405).end();
     const message = JSON.parse(await bodyOf(request)) as Arrived;
     server.methods.push(message.method ?? "");
-    if (!CONNECTING.has(message.method ?? "")) server.messages.push(message);
+    if (!CONNECTING.has(message.method ?? "") && !isGateways(message)) server.messages.push(message);
     if (message.id === undefined || message.method === undefined) return void response.writeHead(202).end();
     respond(response, message);
   });

@@ -17,6 +17,8 @@ export interface ScriptedServer {
   tools: readonly object[];
   /** Members of the response to `initialize`, beside the usual ones. */
   about: object;
+  /** Answers the gateway's own requests for lists of anything but tools. */
+  answerList: (received: Received, response: ServerResponse) => void;
   /** Answers any other request. */
   answer: (received: Received, response: ServerResponse) => void;
   /** Sends a message on the stream of the server's own messages; undefined until a client has opened it. */
@@ -52,6 +54,7 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
       const serverInfo = { name: "scripted", version: "1.2.3.4" };
       reply({ protocolVersion: "2025-11-25", capabilities, serverInfo, ...server.about });
     } else if (method === "tools/list") reply({ tools: server.tools });
+    else if (String(id).startsWith("gateway-")) server.answerList(received, response);
     else server.answer(received, response);
   });
   await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
@@ -59,6 +62,8 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
     tools: [{ name: "read", inputSchema: { type: "object" } }],
     about: {},
+    answerList: ({ id }, response) =>
+      sendJson(response, { jsonrpc: "2.0", id, error: { code: -32_601, message: "no such list" } }),
     answer: ({ id }, response) => sendJson(response, { jsonrpc: "2.0", id, result: {} }),
     sendOwn: undefined,
     close: () =>

@@ -194,7 +194,8 @@ describe("an MCP server whose messages are scrubbed", () => {
   });
 
   it("is not quoted when it refuses to list its definitions.", async () => {
-    upstream.answer = ({ id }, response) =>
+    const { answerList } = upstream;
+    upstream.answerList = ({ id }, response) =>
       sendJson(response, { jsonrpc: "2.0", id, error: { code: -32_001, message: `ask ${EMAIL}` } });
     const refresh = (name: string) =>
       gateway.rest(`POST /v1/enforce/mcp-servers/${name}:refresh`, {}).then(
@@ -205,6 +206,7 @@ describe("an MCP server whose messages are scrubbed", () => {
     const refused = await refresh("files");
     expect(refused).to.contain("does not list its").and.contain("error -32001");
     expect(refused).not.to.match(PERSONAL);
+    upstream.answerList = answerList;
   });
 
   it("gives progress, log messages and requests of the server without the values, and the marks of the protocol as they are.", async () => {
