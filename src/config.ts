@@ -1,5 +1,7 @@
+import { realpathSync } from "node:fs";
 import { isIP } from "node:net";
-import { relative, resolve } from "node:path";
+import { homedir } from "node:os";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { inspect } from "node:util";
 import { distance } from "fastest-levenshtein";
 
@@ -164,8 +166,8 @@ export interface Config {
   readonly mcpHomes: string | null;
   /** Search path of MCP commands. */
   readonly mcpPath: string;
-  /** Folders in hidden places that sandboxed MCP commands may read. */
-  readonly mcpFolders: readonly string[];
+  /** Folders that sandboxed MCP commands may read although they lie in hidden places, or may write. */
+  readonly mcpFolders: readonly { readonly path: string; readonly isWritable: boolean }[];
   readonly mcpMaxProcesses: number;
   readonly mcpMaxMemoryBytes: number;
   /** Base address of the model service behind the redaction proxy, ends in `/v1`; null: none. */
@@ -398,9 +400,15 @@ function absolutePath(text: string): string {
   throw new Error(`must be an absolute path, not \`${text}\``);
 }
 
-/** Reads comma-separated absolute paths. */
-function absolutePaths(text: string): readonly string[] {
-  return text === "" ? [] : text.split(",").map((each) => absolutePath(each.trim()));
+/** Reads comma-separated folders; `:rw` behind one lets it be written. */
+function folders(text: string): Config["mcpFolders"] {
+  const entries = text === "" ? [] : text.split(",").map((each) => each.trim());
+  return entries.map((entry) => {
+    const isWritable = entry.endsWith(":rw");
+    const path = isWritable ? entry.slice(0, -":rw".length) : entry;
+    if (!path.includes(":")) return { path: absolutePath(path), isWritable };
+    throw new Error(`must be absolute paths, with \`:rw\` behind those that may be written; \`${entry}\` is not one`);
+  });
 }
 
 /** Reads a search path. */
@@ -618,9 +626,9 @@ const VARIABLES = {
   ),
   mcpFolders: variable(
     "ACP_MCP_FOLDERS",
-    absolutePaths,
+    folders,
     "",
-    "folders, comma-separated, that MCP commands in a sandbox may read although they lie in a hidden place such as `/home`",
+    "folders, comma-separated, that MCP commands in a sandbox may read although they lie in a hidden place such as `/home`, or write with `:rw` behind one; none may hold `ACP_DATA_DIR` or lie in it",
   ),
   mcpMaxProcesses: variable(
     "ACP_MCP_MAX_PROCESSES",
@@ -690,6 +698,7 @@ function contradictions(config: Config): string[] {
   if (guardUrl === null && guardKey !== null) problems.push("ACP_GUARD_KEY needs ACP_GUARD_URL");
   if (config.mcpHomes !== null && isInside(config.mcpHomes, config.dataDir))
     problems.push("ACP_MCP_HOMES must be outside of ACP_DATA_DIR, which MCP commands may not enter");
+  problems.push(...folderProblems(config));
   problems.push(...oidcProblems(config));
   return problems;
 }
@@ -698,6 +707,38 @@ function isInside(path: string, folder: string): boolean {
   const way = relative(resolve(folder), resolve(path));
   return way === "" || !way.startsWith("..");
 }
+
+/** Finds folders through which MCP commands would reach what they may not enter, also over symbolic links. */
+function folderProblems({ mcpFolders, mcpHomes, dataDir }: Config): string[] {
+  const [data, homes] = [realPath(dataDir), realPath(mcpHomes ?? defaultMcpHomes())];
+  const touches = (path: string, other: string): boolean => isInside(path, other) || isInside(other, path);
+  return mcpFolders.flatMap(({ path, isWritable }) => {
+    const real = realPath(path);
+    const fault = touches(real, data)
+      ? "must not hold ACP_DATA_DIR, or lie in it"
+      : isWritable && touches(real, homes)
+        ? "must not let commands write to the homes of MCP commands (ACP_MCP_HOMES)"
+        : undefined;
+    return fault === undefined ? [] : [`ACP_MCP_FOLDERS ${fault}: \`${path}\``];
+  });
+}
+
+/** Returns the path without symbolic links, as far as it exists. */
+function realPath(path: string): string {
+  const whole = resolve(path);
+  try {
+    return realpathSync(whole);
+  } catch {
+    const parent = dirname(whole);
+    return parent === whole ? whole : join(realPath(parent), basename(whole));
+  }
+}
+
+/** Returns the folder of the homes of MCP commands that the process's user has by default. */
+export const defaultMcpHomes = (): string =>
+  process.geteuid?.() === 0
+    ? "/var/lib/agent-control-plane/mcp"
+    : join(homedir(), ".local/state/agent-control-plane/mcp");
 
 function oidcProblems(config: Config): string[] {
   const { oidcIssuer: issuer, oidcClientId, oidcClientSecret, oidcGroupMap: groups, publicUrl: own } = config;

@@ -24,7 +24,7 @@ import { createWebhookService } from "./api/webhook-service.ts";
 import { assertAudience, ServiceAudience } from "./authority/audience.ts";
 import { createTokenVerifier } from "./authority/federation-token.ts";
 import { loadSigningKey, SigningKeys } from "./authority/signing-key.ts";
-import type { Config } from "./config.ts";
+import { type Config, defaultMcpHomes } from "./config.ts";
 import { createIntercept, type Intercept } from "./decision/intercept.ts";
 import { QuestionReader } from "./dryrun/ask/question-reader.ts";
 import { EscalationExpiry } from "./escalation/expiry.ts";
@@ -264,7 +264,7 @@ function createMcpParts({
   const isolation = new ChildIsolation({
     uids: config.mcpUids,
     allowSameUser: config.mcpAllowSameUser,
-    homes: config.mcpHomes ?? undefined,
+    homes: config.mcpHomes ?? defaultMcpHomes(),
     path: config.mcpPath,
     folders: config.mcpFolders,
     maxProcesses: config.mcpMaxProcesses,

@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { inspect } from "node:util";
 import { expect } from "chai";
 import { CONFIG_VARIABLES, type Config, ConfigError, loadConfig } from "../src/config.ts";
@@ -90,6 +93,14 @@ const ACCEPTED: readonly { env: Record<string, string>; key: keyof Config; want:
   { env: { ACP_MCP_ALLOW: "127.0.0.0/8" }, key: "mcpAllow", want: ["127.0.0.0/8"] },
   { env: { ACP_MCP_HOSTS: "MCP.example.com, acp" }, key: "mcpHosts", want: ["mcp.example.com", "acp"] },
   { env: { ACP_MCP_HOLD_MS: "0" }, key: "mcpHoldMs", want: 0 },
+  {
+    env: { ACP_MCP_FOLDERS: "/srv/docs, /srv/files:rw" },
+    key: "mcpFolders",
+    want: [
+      { path: "/srv/docs", isWritable: false },
+      { path: "/srv/files", isWritable: true },
+    ],
+  },
   { env: {}, key: "mcpProgressHoldMs", want: null },
   { env: { ACP_MCP_PROGRESS_HOLD_MS: "90000" }, key: "mcpProgressHoldMs", want: 90_000 },
   { env: GUARD, key: "guardUrl", want: "https://models.example.com/v1" },
@@ -113,6 +124,19 @@ const ACCEPTED: readonly { env: Record<string, string>; key: keyof Config; want:
 
 const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { ...OIDC, ACP_PUBLIC_URL: "" }, want: /^ACP_PUBLIC_URL must be set with ACP_OIDC_ISSUER$/ },
+  { env: { ACP_MCP_FOLDERS: "docs" }, want: /^ACP_MCP_FOLDERS must be an absolute path, not `docs`$/ },
+  {
+    env: { ACP_MCP_FOLDERS: "/srv/a:ro" },
+    want: /^ACP_MCP_FOLDERS must be absolute paths, .*; `\/srv\/a:ro` is not one$/,
+  },
+  ...["/srv/acp/data", "/srv/acp/data/x", "/srv/acp", "/", "/srv/./acp/../acp:rw"].map((folder) => ({
+    env: { ACP_DATA_DIR: "/srv/acp/data", ACP_MCP_FOLDERS: `/srv/other,${folder}` },
+    want: /^ACP_MCP_FOLDERS must not hold ACP_DATA_DIR, or lie in it: `\/[^`]*`$/,
+  })),
+  ...["/srv/homes:rw", "/srv/homes/default.files:rw", "/srv:rw"].map((folder) => ({
+    env: { ACP_DATA_DIR: "/var/acp", ACP_MCP_HOMES: "/srv/homes", ACP_MCP_FOLDERS: folder },
+    want: /^ACP_MCP_FOLDERS must not let commands write to the homes of MCP commands \(ACP_MCP_HOMES\): `/,
+  })),
   { env: { ...OIDC, ACP_OIDC_CLIENT_ID: "" }, want: /^ACP_OIDC_CLIENT_ID must be set with ACP_OIDC_ISSUER$/ },
   { env: { ...OIDC, ACP_OIDC_CLIENT_SECRET: "" }, want: /^ACP_OIDC_CLIENT_SECRET must be set with ACP_OIDC_ISSUER$/ },
   { env: withMap(""), want: /^ACP_OIDC_GROUP_MAP must be set with ACP_OIDC_ISSUER$/ },
@@ -204,6 +228,21 @@ describe("loadConfig", () => {
       expect(problems[0]).to.match(want);
     });
   }
+
+  it("refuses a folder of MCP commands that leads to the data directory by a symbolic link.", () => {
+    const folder = mkdtempSync(join(tmpdir(), "acp-config-"));
+    try {
+      mkdirSync(join(folder, "app/data"), { recursive: true });
+      symlinkSync(join(folder, "app"), join(folder, "link"));
+      // A data directory that does not exist yet.
+      const env = { ACP_DATA_DIR: join(folder, "app/data/new"), ACP_MCP_FOLDERS: `${join(folder, "link")}:rw` };
+      expect(problemsOf(env)).to.deep.equal([
+        `ACP_MCP_FOLDERS must not hold ACP_DATA_DIR, or lie in it: \`${join(folder, "link")}\``,
+      ]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
 
   it("reports all problems together.", () => {
     const env = { ACP_HTTP_PORT: "x", ACP_POOL_SIZE: "0", ACP_HOTS: "::1", DATABASE_URL: "nonsense" };

@@ -10,6 +10,7 @@ import {
   countsSandboxProcesses,
   findProgram,
   programFolders,
+  type SandboxFolder,
   SHARED_FOLDERS,
   sandboxFault,
   sandboxSetup,
@@ -22,12 +23,12 @@ export interface ChildSettings {
   readonly uids: UidRange;
   /** Runs commands as this process's own account where nothing isolates them. */
   readonly allowSameUser: boolean;
-  /** Folder of the servers' homes, outside of the data directory; undefined for the default of the account. */
-  readonly homes: string | undefined;
+  /** Folder of the servers' homes, outside of the data directory. */
+  readonly homes: string;
   /** Search path of commands. */
   readonly path: string;
-  /** Folders that commands in a sandbox may read although they lie in hidden ones. */
-  readonly folders: readonly string[];
+  /** Folders that commands in a sandbox may read although they lie in hidden ones, or may write. */
+  readonly folders: readonly SandboxFolder[];
   readonly maxProcesses: number;
   readonly maxMemoryBytes: number;
   readonly dataDir: string;
@@ -74,7 +75,6 @@ interface OpenPlace {
   readonly memory: MemoryGroup | undefined;
 }
 
-const ROOT_STATE = "/var/lib/agent-control-plane";
 const LEASES = "/run/agent-control-plane/mcp-uids";
 /** Homes of one server that processes of the service on one host use at once. */
 const MAX_HOMES = 128;
@@ -100,7 +100,7 @@ export class ChildIsolation {
     const { uids, dataDir, maxMemoryBytes } = settings;
     this.#settings = settings;
     this.#memory = new MemoryGroups(maxMemoryBytes);
-    this.#homes = resolve(settings.homes ?? defaultHomes());
+    this.#homes = resolve(settings.homes);
     this.#accounts = new ChildAccounts({
       range: uids,
       leases: LEASES,
@@ -191,9 +191,14 @@ export class ChildIsolation {
       : [];
     const rest = { cwd: home, onSpawned: (pid: number) => memory?.add(pid) };
     if (mode.kind === "sandbox") {
-      const hidden = [...SHARED_FOLDERS, homedir(), dataDir, this.#homes, ...secretFiles];
-      const readable = [...folders, ...(await programFolders(path))];
-      const setup = await sandboxSetup({ home, hidden, readable, environment });
+      const programs = (await programFolders(path)).map((each) => ({ path: each, isWritable: false }));
+      const setup = await sandboxSetup({
+        home,
+        hidden: [...SHARED_FOLDERS, homedir()],
+        closed: [dataDir, this.#homes, ...secretFiles],
+        folders: [...programs, ...folders],
+        environment,
+      });
       return {
         program: mode.bwrap,
         args: ["--args", "3", "--", ...limit, ...target],
@@ -295,9 +300,6 @@ function* homesOf(home: string): Iterable<string> {
   yield home;
   for (let next = 2; next <= MAX_HOMES; next++) yield `${home}.${next}`;
 }
-
-const defaultHomes = (): string =>
-  process.geteuid?.() === 0 ? join(ROOT_STATE, "mcp") : join(homedir(), ".local/state/agent-control-plane/mcp");
 
 const prlimit = async (): Promise<string> => (await findProgram("prlimit")) ?? "prlimit";
 

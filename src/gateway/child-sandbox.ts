@@ -4,13 +4,21 @@ import { release } from "node:os";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
 
+/** A folder that a command in a sandbox may read, or write too. */
+export interface SandboxFolder {
+  readonly path: string;
+  readonly isWritable: boolean;
+}
+
 /** Settings of a sandbox. */
 export interface SandboxOptions {
   readonly home: string;
-  /** Files, and folders with everything in them, that the command must not see. */
+  /** Folders whose content the command does not see, unless `folders` names it. */
   readonly hidden: readonly string[];
-  /** Folders that it may read although they lie in hidden ones. */
-  readonly readable: readonly string[];
+  /** Files, and folders with everything in them, that it never sees. */
+  readonly closed: readonly string[];
+  /** Folders that it may read although they lie in hidden ones, or may write. */
+  readonly folders: readonly SandboxFolder[];
   /** Variables of the command, which inherits no other. */
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -66,23 +74,37 @@ export function countsSandboxProcesses(): boolean {
 
 /**
  * Returns the text that bubblewrap reads as its options: everything of the host is readable but for the hidden folders, only the
- * home is writable, other processes are invisible, and the network is the host's.
+ * home and the writable folders can be written, other processes are invisible, and the network is the host's.
  */
-export async function sandboxSetup({ home, hidden, readable, environment }: SandboxOptions): Promise<string> {
-  const covered = await existing(hidden.filter((folder) => folder !== "/"));
-  const resolver = await realpath(RESOLVER).catch(() => undefined);
-  const shown = [...(await existing(readable)), ...(resolver === undefined ? [] : [resolver])];
+export async function sandboxSetup(options: SandboxOptions): Promise<string> {
+  const { home, environment } = options;
   const args = [
     ...ISOLATION,
     ...["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"],
-    ...(await Promise.all(covered.map(hiding))).flat(),
-    ...shown
-      .filter((path) => covered.some((folder) => isWithin(path, folder)))
-      .flatMap((path) => ["--ro-bind", path, path]),
+    ...(await mounts(options)),
     ...["--dir", "/tmp", "--bind", home, home, "--chdir", home],
     ...Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]),
   ];
   return `${args.join("\0")}\0`;
+}
+
+/** Returns the options that hide and show files and folders, a folder before those in it: the innermost one decides. */
+async function mounts({ hidden, closed, folders }: SandboxOptions): Promise<readonly string[]> {
+  const covered = await existing(hidden.filter((folder) => folder !== "/"));
+  const never = await existing(closed.filter((folder) => folder !== "/"));
+  const writable = await existing(folders.filter(({ isWritable }) => isWritable).map(({ path }) => path));
+  const readable = await existing([...folders.map(({ path }) => path), RESOLVER]);
+  const places = new Map<string, readonly string[]>();
+  for (const path of covered) places.set(path, await hiding(path));
+  for (const path of readable) {
+    const isNeeded = [...covered, ...writable].some((folder) => isWithin(path, folder));
+    if (isNeeded) places.set(path, ["--ro-bind", path, path]);
+  }
+  for (const path of writable) places.set(path, ["--bind", path, path]);
+  for (const path of [...places.keys()])
+    if (never.some((folder) => folder !== path && isWithin(path, folder))) places.delete(path);
+  for (const path of never) places.set(path, await hiding(path));
+  return [...places].sort(([one], [other]) => (one < other ? -1 : 1)).flatMap(([, mount]) => mount);
 }
 
 /** Returns the options that hide a file or a folder. */

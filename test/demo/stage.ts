@@ -79,7 +79,7 @@ const MANDATES: readonly object[] = [
 /** Starts the service, registers the MCP server, publishes the mandates and connects the agents. */
 export async function setStage(cleanup: AsyncDisposableStack): Promise<Stage> {
   const folder = await createFolder(cleanup);
-  const starting = startServer({ env: { ACP_MCP_FOLDERS: folder, ACP_MCP_ALLOW_SAME_USER: "true" } });
+  const starting = startServer({ env: { ACP_MCP_FOLDERS: `${folder}:rw`, ACP_MCP_ALLOW_SAME_USER: "true" } });
   // Registered before it is ready, so that an interrupted demo stops it too.
   cleanup.defer(() => starting.then(async (each) => void (await each.stop())).catch(() => undefined));
   const { http, adminKey } = await starting;

@@ -1,7 +1,10 @@
 import { execFile } from "node:child_process";
-import { readdir, readFile, readlink, stat } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { agentctl } from "../cli/harness.ts";
 import { asking, connectStateful, type GatewayServiceProcess, startGatewayProcess } from "./harness.ts";
 import { type ShellProgram, writeShellProgram } from "./shell-server.ts";
 import { until } from "./until.ts";
@@ -18,6 +21,21 @@ async function sandboxWorks(): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/** Limit of one server: some times what its Node.js needs. */
+const MEMORY_BYTES = 134_217_728;
+
+/** Installs the program of a folder in a home, as npm does for a package with a command. */
+async function installPackage(home: string, folder: string): Promise<void> {
+  const modules = join(home, "node_modules");
+  await mkdir(join(modules, "acp-shell"), { recursive: true });
+  await mkdir(join(modules, ".bin"));
+  const manifest = { name: "acp-shell", version: "1.0.0", type: "module", bin: { "acp-shell": "shell.mjs" } };
+  await writeFile(join(modules, "acp-shell/package.json"), JSON.stringify(manifest));
+  const text = await readFile(join(folder, "shell.mjs"), "utf8");
+  await writeFile(join(modules, "acp-shell/shell.mjs"), `#!/usr/bin/env node\n${text}`, { mode: 0o755 });
+  await symlink("../acp-shell/shell.mjs", join(modules, ".bin/acp-shell"));
 }
 
 interface Way {
@@ -61,6 +79,8 @@ for (const { name, account, isPossible } of WAYS) {
     let evil: Awaited<ReturnType<typeof shellOf>>;
     let victim: Awaited<ReturnType<typeof shellOf>>;
     let shell: Shell;
+    /** Folder that commands may write. */
+    let shared: string;
 
     before(async function () {
       if (!(await isPossible())) {
@@ -68,7 +88,15 @@ for (const { name, account, isPossible } of WAYS) {
         return this.skip();
       }
       program = await writeShellProgram();
-      const env = { ACP_MCP_FOLDERS: program.folder, ACP_MCP_MAX_PROCESSES: "64", HOME: "/tmp" };
+      shared = await mkdtemp(join(tmpdir(), "acp-shared-"));
+      // Accounts of their own are kept out by permissions alone.
+      await chmod(shared, 0o777);
+      const env = {
+        ACP_MCP_FOLDERS: `${program.folder},${shared}:rw`,
+        ACP_MCP_MAX_PROCESSES: "64",
+        ACP_MCP_MAX_MEMORY_BYTES: String(MEMORY_BYTES),
+        HOME: "/tmp",
+      };
       gateway = await startGatewayProcess({ env, ...(account && { account }) });
       await gateway.add("victim", program.command, { env: [{ name: "TOKEN", value: SECRET }] });
       await gateway.add("evil", program.command);
@@ -80,6 +108,7 @@ for (const { name, account, isPossible } of WAYS) {
     after(async () => {
       await gateway?.stop();
       await program?.remove();
+      if (shared !== undefined) await rm(shared, { recursive: true, force: true });
     });
 
     it("sees PATH, HOME and LANG in its environment, and what is configured.", async () => {
@@ -135,6 +164,12 @@ for (const { name, account, isPossible } of WAYS) {
       }
     });
 
+    it("writes in a folder that is shared for writing, and not in one for reading.", async () => {
+      await shell(`echo shared > ${shared}/file; echo planted > ${program.folder}/x`);
+      expect(await readFile(join(shared, "file"), "utf8")).to.equal("shared\n");
+      expect(await stat(join(program.folder, "x")).catch(() => undefined)).to.equal(undefined);
+    });
+
     it("gains nothing from a setuid program.", async () => {
       expect(await shell("grep NoNewPrivs /proc/self/status")).to.match(/NoNewPrivs:\s+1/);
       expect(await shell("grep CapEff /proc/self/status")).to.match(/CapEff:\s+0+\n/);
@@ -151,6 +186,45 @@ for (const { name, account, isPossible } of WAYS) {
       expect(await shell(bomb)).to.match(/fork|Resource temporarily unavailable/i);
       expect(await victim.shell("echo alive")).to.equal("alive\n");
       await until(async () => (await processesWith(`${gateway.homes}/default.evil`)).length < 8);
+    });
+
+    it("is stopped by its limit of memory, and other servers go on.", async function () {
+      const { server } = (await gateway.rest("GET /v1/enforce/mcp-servers/evil")) as unknown as {
+        server: { protections: { kind: string; holds: boolean; detail: string }[] };
+      };
+      const memory = server.protections.find(({ kind }) => kind === "memory");
+      if (memory?.holds !== true) {
+        console.log(`      skipped: ${memory?.detail}`);
+        return this.skip();
+      }
+      const own = await shellOf(gateway, "evil");
+      // `tail` keeps what it will print.
+      const filled = own.shell(`head -c ${4 * MEMORY_BYTES} /dev/zero | tail -c ${3 * MEMORY_BYTES} | wc -c`);
+      expect(await filled.catch(String)).not.to.contain(String(3 * MEMORY_BYTES));
+      expect(await victim.shell("echo alive")).to.equal("alive\n");
+      await own.close().catch(() => undefined);
+      await evil.close().catch(() => undefined);
+      evil = await shellOf(gateway, "evil");
+      shell = evil.shell;
+      expect(await shell("head -c 1000000 /dev/zero | tail -c 900000 | wc -c")).to.equal("900000\n");
+    });
+
+    it("is a package that npx finds in its home, registered by `agentctl mcp add`.", async () => {
+      const home = join(gateway.homes, "default.packaged");
+      await installPackage(home, program.folder);
+      if (account !== undefined) await promisify(execFile)("chown", ["-R", `${account.uid}:${account.gid}`, home]);
+      const words = ["mcp", "add", "packaged", "--env", "npm_config_offline=OFFLINE", "--", "npx", "-y", "acp-shell"];
+      const run = await agentctl(words, {
+        AGENTCTL_URL: gateway.http,
+        AGENTCTL_KEY: gateway.adminKey,
+        OFFLINE: "true",
+      });
+      expect(run.stdout + run.stderr)
+        .to.match(/^registered packaged +open +npx -y acp-shell\n/)
+        .and.to.match(/tools +1 tool/);
+      const packaged = await shellOf(gateway, "packaged");
+      expect(await packaged.shell("echo from $HOME")).to.equal(`from ${home}\n`);
+      await packaged.close();
     });
 
     it("does not outlive its session with a daemon.", async () => {

@@ -7,6 +7,7 @@ import { expect } from "chai";
 import { closeHome, giveHome } from "../../src/gateway/child-homes.ts";
 import { asking, connectStateful, type GatewayServiceProcess, startGatewayProcess } from "./harness.ts";
 import { writeShellProgram } from "./shell-server.ts";
+import { until } from "./until.ts";
 
 const isRoot = process.geteuid?.() === 0;
 const ISOLATION = join(import.meta.dirname, "../../src/gateway/child-isolation.ts");
@@ -103,6 +104,50 @@ describe("accounts of running servers", function () {
     }
     expect(new Set(uids).size).to.equal(2);
     for (const uid of uids) expect(uid).to.be.within(61_400, 61_403);
+  });
+
+  it("are taken back from a service that was killed: what it left behind ends, and its home closes.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    const program = await writeShellProgram();
+    cleanup.defer(() => program.remove());
+    const homes = await mkdtemp(join(tmpdir(), "acp-homes-"));
+    cleanup.defer(() => rm(homes, { recursive: true, force: true }));
+    await chmod(homes, 0o711);
+    const env = { ACP_MCP_UIDS: "61404-61404", ACP_MCP_HOMES: homes };
+    const shellOf = async (gateway: GatewayServiceProcess, server: string) => {
+      const client = asking(await connectStateful(gateway.urlOf(server), gateway.headers));
+      return async (text: string): Promise<string> => {
+        const params = { name: "sh", arguments: { text } };
+        const { content } = (await client.request({ method: "tools/call", params })) as { content: { text: string }[] };
+        return content[0]?.text ?? "";
+      };
+    };
+    const killed = await startGatewayProcess({ env });
+    await killed.add("left", program.command);
+    const left = await shellOf(killed, "left");
+    const daemon = await left("setsid sleep 4711 >/dev/null 2>&1 </dev/null & echo $!; echo secret > $HOME/secret");
+    const isRunning = () =>
+      stat(`/proc/${daemon.trim()}`).then(
+        ({ uid }) => uid === 61_404,
+        () => false,
+      );
+    expect([await left("id -u"), await isRunning()]).to.deep.equal(["61404\n", true]);
+    await killed.kill();
+    expect(await isRunning(), "the daemon outlives the service").to.equal(true);
+    const next = await startGatewayProcess({ env });
+    cleanup.defer(async () => void (await next.stop()));
+    await next.add("next", program.command);
+    // The only account is free again, as soon as the host has counted off its processes.
+    let shell: Awaited<ReturnType<typeof shellOf>> | undefined;
+    await until(async () => {
+      shell = await shellOf(next, "next").catch(() => undefined);
+      return shell !== undefined;
+    });
+    expect(await isRunning()).to.equal(false);
+    expect(await shell?.("id -u")).to.equal("61404\n");
+    expect(await shell?.(`cat ${homes}/default.left/secret`)).to.contain("Permission denied");
+    expect(await stat(join(homes, "default.left"))).to.include({ uid: 0, gid: 61_404 });
+    await killed.database.drop();
   });
 
   it("get what the last account of a home owned there, and nothing that links lead to.", async () => {

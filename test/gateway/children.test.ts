@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -8,8 +8,12 @@ import { until } from "./until.ts";
 
 /** An MCP server over standard streams that writes down what it receives and does what its tool is told. */
 const PROGRAM = `
+import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+// Ids of processes may be those of a namespace, in which each server is the same one.
+const mark = "acp-" + randomBytes(8).toString("hex");
+process.title = mark;
 const tools = [{ name: "do", inputSchema: { type: "object" } }];
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
 const say = (id, value) => send({ id, result: { content: [{ type: "text", text: JSON.stringify(value) }] } });
@@ -20,13 +24,15 @@ if (FAULT === "garbage") setInterval(() => process.stdout.write("noise ".repeat(
 if (FAULT === "deaf") process.on("SIGTERM", () => undefined);
 createInterface(process.stdin).on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
-  appendFileSync(process.env.HOME + "/received", JSON.stringify({ pid: process.pid, method, id, params }) + "\\n");
+  appendFileSync(process.env.HOME + "/received", JSON.stringify({ method, id, params }) + "\\n");
   if (method === "initialize") {
     const capabilities = { tools: { listChanged: true }, resources: { subscribe: true }, logging: {} };
-    send({ id, result: { protocolVersion: "2025-11-25", capabilities, serverInfo: { name: "do", version: String(process.pid) } } });
+    send({ id, result: { protocolVersion: "2025-11-25", capabilities, serverInfo: { name: "do", version: "1" } } });
   } else if (method === "notifications/initialized") {
     send({ method: "notifications/tools/list_changed" });
   } else if (method === "tools/list") send({ id, result: { tools } });
+  else if (method === "resources/list") send({ id, result: { resources: [] } });
+  else if (method === "resources/templates/list") send({ id, result: { resourceTemplates: [] } });
   else if (method === "resources/subscribe") { subscribed.push(params.uri); send({ id, result: {} }); }
   else if (method === "resources/unsubscribe") { subscribed.splice(subscribed.indexOf(params.uri), 1); send({ id, result: {} }); }
   else if (method === "logging/setLevel") { level = params.level; send({ id, result: {} }); }
@@ -35,7 +41,7 @@ createInterface(process.stdin).on("line", (line) => {
 });
 function act(id, { arguments: args, _meta }) {
   const progressToken = _meta?.progressToken;
-  if (args.what === "pid") say(id, { pid: process.pid, subscribed, level });
+  if (args.what === "mark") say(id, { mark, subscribed, level });
   if (args.what === "progress") {
     send({ method: "notifications/progress", params: { progressToken, progress: 1, message: args.text } });
     setTimeout(() => say(id, args.text), 300);
@@ -183,18 +189,18 @@ describe("children of MCP servers that are commands", function () {
     return client;
   }
 
-  const pidOf = async (client: RawClient) => ((await client.act("pid")) as { pid: number }).pid;
+  const markOf = async (client: RawClient) => ((await client.act("mark")) as { mark: string }).mark;
 
   it("are shared by sessions of one agent whose initialize is equal.", async () => {
     const [agent, other] = [await gateway.agent(), await gateway.agent()];
     const [a, b] = [await opened("long", agent), await opened("long", agent)];
-    expect(await pidOf(a)).to.equal(await pidOf(b));
+    expect(await markOf(a)).to.equal(await markOf(b));
     const different = await opened("long", agent, {}, "another client");
     const ofOther = await opened("long", other);
-    const pids = [await pidOf(a), await pidOf(different), await pidOf(ofOther)];
-    expect(new Set(pids).size).to.equal(3);
+    const marks = [await markOf(a), await markOf(different), await markOf(ofOther)];
+    expect(new Set(marks).size).to.equal(3);
     for (const client of [a, different, ofOther]) await client.delete();
-    expect(await pidOf(b)).to.equal(pids[0]);
+    expect(await markOf(b)).to.equal(marks[0]);
     await b.delete();
   });
 
@@ -205,7 +211,7 @@ describe("children of MCP servers that are commands", function () {
         await opened("long", agent, { [capability]: {} }),
         await opened("long", agent, { [capability]: {} }),
       ];
-      expect(await pidOf(a)).not.to.equal(await pidOf(b));
+      expect(await markOf(a)).not.to.equal(await markOf(b));
       await Promise.all([a.delete(), b.delete()]);
     });
   }
@@ -253,7 +259,7 @@ describe("children of MCP servers that are commands", function () {
     const [a, b] = [await opened("long", agent), await opened("long", agent)];
     await Promise.all([a.listen(), b.listen()]);
     const uri = "file:///x";
-    const subscribed = async () => ((await a.act("pid")) as { subscribed: string[] }).subscribed;
+    const subscribed = async () => ((await a.act("mark")) as { subscribed: string[] }).subscribed;
     await a.request("resources/subscribe", { uri });
     await a.act("notify", { send: [{ method: "notifications/resources/updated", params: { uri } }] });
     await until(() => a.heard.some(({ method }) => method === "notifications/resources/updated"));
@@ -321,10 +327,10 @@ describe("children of MCP servers that are commands", function () {
     const client = await opened("do", await gateway.agent());
     await client.request("resources/subscribe", { uri: "file:///kept" });
     await client.request("logging/setLevel", { level: "warning" });
-    const first = await pidOf(client);
+    const first = await markOf(client);
     await until(async () => !(await isRunning(first)));
-    const again = (await client.act("pid")) as { pid: number; subscribed: string[]; level: string };
-    expect(again.pid).not.to.equal(first);
+    const again = (await client.act("mark")) as { mark: string; subscribed: string[]; level: string };
+    expect(again.mark).not.to.equal(first);
     expect(again).to.include({ level: "warning" });
     expect(again.subscribed).to.deep.equal(["file:///kept"]);
     const opened2 = (await received("do")).filter(({ method }) => method === "initialize");
@@ -335,9 +341,9 @@ describe("children of MCP servers that are commands", function () {
 
   it("do not end during a call, or while a stream is open.", async () => {
     const client = await opened("do", await gateway.agent());
-    const first = await pidOf(client);
+    const first = await markOf(client);
     expect(await client.act("wait", { ms: 4_000, text: "done" })).to.equal("done");
-    expect(await pidOf(client)).to.equal(first);
+    expect(await markOf(client)).to.equal(first);
     await client.listen();
     await delay(4_000);
     expect(await isRunning(first)).to.equal(true);
@@ -348,15 +354,15 @@ describe("children of MCP servers that are commands", function () {
 
   it("leave at most one running after 30 sessions that nobody ends, and none after the idle time.", async () => {
     const agent = await gateway.agent();
-    const pids = new Set<number>();
+    const marks = new Set<string>();
     for (let session = 0; session < 30; session++) {
       const client = await opened("do", agent);
-      pids.add(await pidOf(client));
+      marks.add(await markOf(client));
     }
-    const running = async () => (await Promise.all([...pids].map(isRunning))).filter(Boolean).length;
+    const running = async () => (await Promise.all([...marks].map(isRunning))).filter(Boolean).length;
     expect(await running()).to.be.at.most(1);
     const clients = await Promise.all(Array.from({ length: 5 }, () => opened("do", agent, { roots: {} })));
-    for (const client of clients) pids.add(await pidOf(client));
+    for (const client of clients) marks.add(await markOf(client));
     expect(await running()).to.be.at.least(5);
     await until(async () => (await running()) === 0);
   });
@@ -365,7 +371,7 @@ describe("children of MCP servers that are commands", function () {
     const client = await opened("long", await gateway.agent());
     const before = (await received("long")).length;
     expect(await client.act("exit")).to.match(/ended before it answered \(code 3\)/);
-    await until(async () => typeof (await client.act("pid")) === "object");
+    await until(async () => typeof (await client.act("mark")) === "object");
     const calls = (await received("long")).slice(before).filter(({ method }) => method === "tools/call");
     expect(calls.filter(({ params }) => JSON.stringify(params).includes("exit"))).to.have.length(1);
     await client.delete();
@@ -388,13 +394,15 @@ describe("children of MCP servers that are commands", function () {
     await noisy.delete();
     await gateway.add("deaf", command, { env: [{ name: "FAULT", value: "deaf" }] });
     const deaf = await opened("deaf", await gateway.agent());
-    const pid = await pidOf(deaf);
+    const mark = await markOf(deaf);
     await deaf.delete();
-    await until(async () => !(await isRunning(pid)));
+    await until(async () => !(await isRunning(mark)));
   });
 });
 
-async function isRunning(pid: number): Promise<boolean> {
-  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-  return status !== "" && !/^State:\s+Z/m.test(status);
+/** Tests for a process of this title. One that has ended and is still counted has none. */
+async function isRunning(mark: string): Promise<boolean> {
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const titles = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "latin1").catch(() => "")));
+  return titles.some((title) => title.startsWith(mark));
 }

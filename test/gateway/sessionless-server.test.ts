@@ -50,6 +50,44 @@ async function startStatelessServer(): Promise<WebServer> {
   };
 }
 
+describe("a client with sessions in front of a server of both generations", () => {
+  it("gets a session, since the probe asks for one with the headers that a stateless server demands.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    const gateway = await startGateway();
+    cleanup.defer(async () => void (await gateway.stop()));
+    const seen: { method: string; client: unknown; repeated: (string | null)[] }[] = [];
+    const serverInfo = { name: "both", version: "1" };
+    const results: Readonly<Record<string, object>> = {
+      "server/discover": { resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: {}, serverInfo },
+      initialize: { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo },
+      "tools/list": { tools: [] },
+    };
+    const upstream = await serveWeb(async (request) => {
+      if (request.method !== "POST") return new Response(null, { status: request.method === "DELETE" ? 200 : 405 });
+      const { id, method, params } = (await request.json()) as { id?: number; method: string; params?: object };
+      if (id === undefined) return new Response(null, { status: 202 });
+      const repeated = ["mcp-protocol-version", "mcp-method"].map((name) => request.headers.get(name));
+      const client = (params as { clientInfo?: { name?: string } } | undefined)?.clientInfo?.name;
+      seen.push({ method, client, repeated });
+      // Without them it takes the request for one of neither generation.
+      if (client !== "test" && repeated.includes(null)) {
+        const error = { code: -32_022, message: "the headers do not name version and method" };
+        return Response.json({ jsonrpc: "2.0", id, error }, { status: 400 });
+      }
+      const session = method === "initialize" ? { "mcp-session-id": "one" } : undefined;
+      return Response.json({ jsonrpc: "2.0", id, result: results[method] ?? {} }, session && { headers: session });
+    });
+    cleanup.defer(() => upstream.close());
+    await gateway.add("both", { url: upstream.url });
+    const client = await connectStateful(gateway.urlOf("both"), gateway.headers);
+    cleanup.defer(() => client.close());
+    const initialized = seen.filter(({ method }) => method === "initialize");
+    expect(initialized[0]?.repeated).to.deep.equal(["2025-11-25", "initialize"]);
+    // The client's own, not that of a bridge between generations.
+    expect(initialized.at(-1)?.client).to.equal("test");
+  });
+});
+
 describe("a client with sessions in front of a server that has none", () => {
   let gateway: GatewayService;
   let upstream: WebServer;
