@@ -3,13 +3,13 @@ import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { addressFrom, HTTP_ADDRESS } from "./address.ts";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
 import { createFetchTransport } from "./fetch-transport.ts";
 import { guard, guardWithSignal } from "./guard.ts";
-import type { EditableGuardOptions, Guarded, GuardOptions, Stoppable, UnwaitingGuardOptions } from "./guard-options.ts";
+import type { Guarded, GuardOptionsFor, GuardResult, Stoppable, WaitOption } from "./guard-options.ts";
 import { callIntercept, type InterceptAction, type InterceptChannel, type InterceptResult } from "./intercept-call.ts";
-import { assertAddress, assertApiKey, assertPositive } from "./options.ts";
-import type { PendingApproval } from "./pending-approval.ts";
+import { assertApiKey, assertPositive } from "./options.ts";
 import { requestErrorFrom } from "./request-error.ts";
 import type { ScrubOptions, ScrubResult } from "./scrub.ts";
 import { createTrace, type Tracer } from "./trace.ts";
@@ -22,7 +22,7 @@ import {
 
 /** Address of a control plane and the key to use. */
 export interface ControlPlaneOptions {
-  /** Address of the HTTP port: `https://control.example.com`. Not used when `transport` is given. */
+  /** Address of the HTTP port: `https://control.example.com`, or `host:port` without TLS. Not used when `transport` is given. */
   readonly baseUrl: string;
   /** The API key, sent as `X-API-Key` with every call. */
   readonly apiKey: string;
@@ -32,6 +32,13 @@ export interface ControlPlaneOptions {
   readonly interceptChannel?: InterceptChannel | undefined;
   /** Time limit of one intercept in milliseconds, retries included. Default 10,000. */
   readonly timeoutMs?: number | undefined;
+  /** The acting agent of guarded functions and intercepts that name none. */
+  readonly agentId?: string | undefined;
+  /**
+   * Called once with each warning of a probable mistake, such as a guarded function that names a tool which is not registered.
+   * Default: `console.warn`.
+   */
+  readonly onWarning?: ((message: string) => void) | undefined;
   /** Replacement for the platform's `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /**
@@ -49,35 +56,34 @@ export interface InterceptOptions {
   readonly timeoutMs?: number | undefined;
 }
 
+/** An action whose agent may be that of the control plane. */
+type AgentOptional<Action extends { readonly agentId: string }> = Omit<Action, "agentId"> & {
+  readonly agentId?: string | undefined;
+};
+
 /** Client of a control plane, which decides actions before they happen. Works in browsers and on servers. */
 export interface ControlPlane {
+  /** The acting agent of guarded functions and intercepts that name none. */
+  readonly agentId: string | undefined;
   /**
    * Requests the decision on one action and returns it at once, `escalate` included. While the control plane cannot be reached,
    * retries with the same `requestId` until the time is up. Rejects with a `ControlPlaneRequestError` if nothing was decided.
    */
-  intercept(action: InterceptAction, options?: InterceptOptions): Promise<InterceptResult>;
+  intercept(action: AgentOptional<InterceptAction>, options?: InterceptOptions): Promise<InterceptResult>;
   /**
    * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call. With `waitOnEscalate: false`, a
    * call that needs an approval resolves with a `PendingApproval` at once. With `acceptEdits: true`, a call runs with the
    * arguments that a person approved instead.
    */
-  guard<Args extends unknown[], Result>(
+  guard<Args extends unknown[], Result, Waits extends boolean = true>(
     fn: (...args: Args) => Result,
-    options: GuardOptions<Args> | EditableGuardOptions<Args>,
-  ): Guarded<Args, Result>;
-  guard<Args extends unknown[], Result>(
-    fn: (...args: Args) => Result,
-    options: UnwaitingGuardOptions<Args>,
-  ): Guarded<Args, Result | PendingApproval>;
+    options: GuardOptionsFor<Args> & WaitOption<Waits>,
+  ): Guarded<Args, GuardResult<Result, Waits>>;
   /** Like `guard`, for a function whose first argument is a signal that aborts when its agent must stop. */
-  guardWithSignal<Args extends unknown[], Result>(
+  guardWithSignal<Args extends unknown[], Result, Waits extends boolean = true>(
     fn: Stoppable<Args, Result>,
-    options: GuardOptions<Args> | EditableGuardOptions<Args>,
-  ): Guarded<Args, Result>;
-  guardWithSignal<Args extends unknown[], Result>(
-    fn: Stoppable<Args, Result>,
-    options: UnwaitingGuardOptions<Args>,
-  ): Guarded<Args, Result | PendingApproval>;
+    options: GuardOptionsFor<Args> & WaitOption<Waits>,
+  ): Guarded<Args, GuardResult<Result, Waits>>;
   /**
    * Reports at once when an agent is deactivated or revoked and when its sessions are killed. All watches of an agent share one
    * stream, which is reopened whenever it breaks. It keeps the process alive until a second after the last watch is closed.
@@ -121,23 +127,24 @@ export const DEFAULT_INTERCEPT_TIMEOUT_MS = 10_000;
  */
 export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
   const { interceptChannel: channel, timeoutMs: defaultMs = DEFAULT_INTERCEPT_TIMEOUT_MS } = options;
-  if (options.transport === undefined) assertAddress("baseUrl", options.baseUrl);
   assertApiKey(options.apiKey);
   assertPositive("timeoutMs", defaultMs);
-  const transport = withApiKey(
-    options.transport ?? createFetchTransport({ baseUrl: options.baseUrl, fetch: options.fetch }),
-    options.apiKey,
-  );
+  const transport = withApiKey(options.transport ?? fetchTransportTo(options), options.apiKey);
   const routes = { client: createClient(EnforcementService, transport), channel };
   const escalations = createClient(EscalationService, transport);
-  const trace = createTrace(options.tracer);
+  const context = { trace: createTrace(options.tracer), warn: onceFor(options.onWarning ?? console.warn) };
   const watches = new AgentWatches(createClient(AgentService, transport));
   const controlPlane: ControlPlane = {
-    intercept: (action, { signal, timeoutMs = defaultMs } = {}) => callIntercept(routes, action, { signal, timeoutMs }),
-    // The overloads express which options make a call return a `PendingApproval`.
-    guard: ((fn: never, guardOptions: never) => guard(controlPlane, fn, guardOptions, trace)) as ControlPlane["guard"],
+    agentId: options.agentId,
+    async intercept({ agentId = options.agentId, ...action }, { signal, timeoutMs = defaultMs } = {}) {
+      if (agentId === undefined) throw new TypeError("`agentId` is missing; give it here, or to the control plane");
+      return await callIntercept(routes, { ...action, agentId }, { signal, timeoutMs });
+    },
+    // The types express which options make a call return a `PendingApproval`.
+    guard: ((fn: never, guardOptions: never) =>
+      guard(controlPlane, fn, guardOptions, context)) as ControlPlane["guard"],
     guardWithSignal: ((fn: never, guardOptions: never) =>
-      guardWithSignal(controlPlane, fn, guardOptions, trace)) as ControlPlane["guardWithSignal"],
+      guardWithSignal(controlPlane, fn, guardOptions, context)) as ControlPlane["guardWithSignal"],
     watchAgent: (agentId) => watches.watch(agentId),
     waitForEscalation: ((escalationId: string, waitOptions?: WaitEscalationOptions) =>
       waitForEscalation(escalations, escalationId, waitOptions)) as ControlPlane["waitForEscalation"],
@@ -151,6 +158,20 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
     },
   };
   return controlPlane;
+}
+
+/** Returns a function that passes on each text once. */
+function onceFor(tell: (text: string) => void): (text: string) => void {
+  const told = new Set<string>();
+  return (text) => {
+    if (told.has(text)) return;
+    told.add(text);
+    tell(text);
+  };
+}
+
+function fetchTransportTo({ baseUrl, fetch }: ControlPlaneOptions): Transport {
+  return createFetchTransport({ baseUrl: addressFrom("baseUrl", baseUrl, HTTP_ADDRESS).url, fetch });
 }
 
 async function withdrawEscalation(client: Client<typeof EscalationService>, escalationId: string): Promise<void> {

@@ -10,6 +10,7 @@ import {
 } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError, type StreamResponse, type Transport, type UnaryResponse } from "@connectrpc/connect";
+import { connectionError } from "./request-error.ts";
 import { later } from "./timers.ts";
 
 /** Address of a server and the function that sends requests to it. */
@@ -41,7 +42,7 @@ export function createFetchTransport({ baseUrl, fetch }: FetchTransportOptions):
       header: HeadersInit | undefined,
       input: MessageInitShape<I>,
     ): Promise<UnaryResponse<I, O>> {
-      const call = new Call({ signal, timeoutMs });
+      const call = new Call(root, { signal, timeoutMs });
       try {
         const sent = requestHeader(header, "application/proto", timeoutMs);
         const response = await post(method, sent, toBinary(method.input, create(method.input, input)), call.signal);
@@ -64,7 +65,7 @@ export function createFetchTransport({ baseUrl, fetch }: FetchTransportOptions):
       header: HeadersInit | undefined,
       input: AsyncIterable<MessageInitShape<I>>,
     ): Promise<StreamResponse<I, O>> {
-      const call = new Call({ signal, timeoutMs });
+      const call = new Call(root, { signal, timeoutMs });
       try {
         const sent = requestHeader(header, "application/connect+proto", timeoutMs);
         const response = await post(method, sent, await onlyMessage(method, input), call.signal);
@@ -86,12 +87,14 @@ type Method = DescMethodUnary | DescMethodStreaming;
 
 /** One call. Its signal aborts with the caller's signal, when the time is up, and when the call ends. */
 class Call {
+  readonly #address: string;
   readonly #ending = new AbortController();
   readonly #caller: AbortSignal | undefined;
   readonly #cancelTimer: () => void;
   readonly #onAbort = () => this.#ending.abort(ConnectError.from(this.#caller?.reason, Code.Canceled));
 
-  constructor({ signal, timeoutMs = 0 }: Limits) {
+  constructor(address: string, { signal, timeoutMs = 0 }: Limits) {
+    this.#address = address;
     this.#caller = signal;
     const timedOut = () => this.#ending.abort(new ConnectError("the operation timed out", Code.DeadlineExceeded));
     this.#cancelTimer = timeoutMs > 0 ? later(timeoutMs, timedOut) : () => undefined;
@@ -103,9 +106,10 @@ class Call {
     return this.#ending.signal;
   }
 
-  /** Returns the reason for which the call was aborted, which `fetch` may hide, or else the error. */
+  /** Returns the reason for which the call was aborted, which `fetch` may hide, or else the error with the address. */
   faultFrom(error: unknown): ConnectError {
-    return ConnectError.from(this.signal.aborted ? this.signal.reason : error);
+    if (this.signal.aborted) return ConnectError.from(this.signal.reason);
+    return error instanceof ConnectError ? error : connectionError(this.#address, error);
   }
 
   /** Releases the connection, the timer and the caller's signal. */

@@ -1,25 +1,25 @@
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
+import type { PendingApproval } from "./pending-approval.ts";
 import type { ControlPlaneRequestError } from "./request-error.ts";
 
 /** Fields that all actions of a guarded function share. */
-export type CommonAction = Pick<
-  InterceptAction,
-  | "agentId"
-  | "actionType"
-  | "tool"
-  | "sessionId"
-  | "onBehalfOf"
-  | "grantId"
-  | "intentContractId"
-  | "escalationId"
-  | "requestId"
->;
+export interface CommonAction
+  extends Pick<
+    InterceptAction,
+    "tool" | "sessionId" | "onBehalfOf" | "grantId" | "intentContractId" | "escalationId" | "requestId"
+  > {
+  /** The acting agent. Default: the control plane's `agentId`. */
+  readonly agentId?: string | undefined;
+  /** Kind of action, such as `payment.send`. Default: the name in `tool`. */
+  readonly actionType?: string | undefined;
+}
 
 /** Options of a guarded function: how its calls become actions, and how decisions are handled. */
 export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   /**
    * Returns the arguments that rules evaluate. MUST return JSON, and the same value for the same arguments: it is called again
-   * before the function runs, and the call is blocked if the value has changed.
+   * before the function runs, and the call is blocked if the value has changed. Default for a function that takes no parameter, or
+   * one object: the members of this object.
    */
   readonly toArguments: (...args: Args) => Readonly<Record<string, unknown>>;
   /** Describes the action, in less than 1 MiB. MUST be the same for the same arguments. Default: the arguments as JSON. */
@@ -35,9 +35,10 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   /** Seconds between polls of the status while no stream delivers. Default 2. */
   readonly escalationPollInterval?: number | undefined;
   /**
-   * Behaviour if the control plane cannot be reached: a network fault, no response in time, or a response that says
-   * "unavailable". Default `block`. `allow` runs the function unchecked. It does not override a decision or a wait for a person,
-   * and a wrong address or key does not count as unreachable.
+   * Behaviour if no connection to the control plane can be made: nothing listens, no way to its host, no such name. Default
+   * `block`. `allow` runs the function unchecked. It never does so once a request may have arrived, which may have been decided:
+   * not after a broken connection, no response in time, or an answer of something in between. Browsers do not say why a request
+   * failed, so there it has no effect.
    */
   readonly onUnreachable?: "block" | "allow" | undefined;
   /**
@@ -87,6 +88,32 @@ export type AnyGuardOptions<Args extends unknown[]> =
   | GuardOptions<Args>
   | EditableGuardOptions<Args>
   | UnwaitingGuardOptions<Args>;
+
+/** Options with defaults for those that the types of `ControlPlane.guard` require. */
+export type LooseGuardOptions<Args extends unknown[]> = WithoutArguments<AnyGuardOptions<Args>>;
+
+/** Options of which `toArguments` may be left out. */
+type WithoutArguments<Options extends { readonly toArguments: unknown }> = Options extends unknown
+  ? Omit<Options, "toArguments"> & { readonly toArguments?: Options["toArguments"] | undefined }
+  : never;
+
+/**
+ * Options of a function. `toArguments` may be left out if the function takes no parameter, or one object: its members are then the
+ * arguments that rules evaluate.
+ */
+export type GuardOptionsFor<Args extends unknown[]> = Args extends readonly [readonly unknown[]]
+  ? AnyGuardOptions<Args>
+  : Args extends readonly [] | readonly [object]
+    ? LooseGuardOptions<Args>
+    : AnyGuardOptions<Args>;
+
+/** The option that says whether an escalated call waits. */
+export interface WaitOption<Waits extends boolean> {
+  readonly waitOnEscalate?: Waits | undefined;
+}
+
+/** Result of a guarded function whose calls wait or do not wait. */
+export type GuardResult<Result, Waits extends boolean> = Waits extends true ? Result : Result | PendingApproval;
 
 /** Options of single calls, which override the options of the guarded function. An undefined option changes nothing. */
 export interface GuardCallOptions

@@ -2,7 +2,14 @@ import type { AgentWatch } from "./agent-watch.ts";
 import { AgentBlockedError, AgentStoppedError, type DecisionDetails, EscalationTimeoutError } from "./blocked-error.ts";
 import type { ControlPlane } from "./control-plane.ts";
 import { createDeferred, unlessAborted } from "./deferred.ts";
-import type { AnyGuardOptions, CommonAction, GuardCallOptions, Guarded, Stoppable } from "./guard-options.ts";
+import type {
+  AnyGuardOptions,
+  GuardCallOptions,
+  Guarded,
+  GuardOptions,
+  LooseGuardOptions,
+  Stoppable,
+} from "./guard-options.ts";
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
 import { blockedText, refusedText, rejectedText, unansweredText, uncheckedText } from "./model-text.ts";
 import { PendingApproval } from "./pending-approval.ts";
@@ -18,12 +25,27 @@ import {
   type Rejection,
 } from "./wait-escalation.ts";
 
+/** Parts of a control plane that guarded functions use beside its calls. */
+export interface GuardContext {
+  readonly trace: Trace;
+  /** Tells the developer, once, of something that is probably a mistake. */
+  readonly warn: (message: string) => void;
+}
+
+/** Options with their defaults. */
+type Settings<Args extends unknown[]> = AnyGuardOptions<Args> & {
+  readonly agentId: string;
+  readonly actionType: string;
+  readonly toArguments: GuardOptions<Args>["toArguments"];
+};
+
 /** One call of a guarded function. */
 interface GuardedCall<Args extends unknown[]> {
   /** `request_id` of the first attempt, from which the ids of calls with an approval are derived. */
   readonly requestId: string;
   readonly controlPlane: ControlPlane;
-  readonly options: AnyGuardOptions<Args>;
+  readonly options: Settings<Args>;
+  readonly warn: GuardContext["warn"];
   readonly trace: CallTrace;
   /** Parameters of the call, or of the edited call. */
   readonly args: Args;
@@ -32,25 +54,21 @@ interface GuardedCall<Args extends unknown[]> {
 }
 
 /**
- * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call, or cannot be reached while
- * `onUnreachable` is `allow`. Otherwise the call rejects: with `AgentBlockedError` for a block, a rejection, a timeout and an
+ * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call, or no connection to it can be made
+ * while `onUnreachable` is `allow`. Otherwise the call rejects: with `AgentBlockedError` for a block, a rejection, a timeout and an
  * unreachable control plane; with `ControlPlaneRequestError` for an invalid request. While the function runs, the call rejects
  * with `AgentStoppedError` as soon as the agent must stop, unless `abortWhenRevoked` is false.
  */
 export function guard<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: (...args: Args) => Result,
-  options: AnyGuardOptions<Args>,
-  trace: Trace = untraced,
+  options: LooseGuardOptions<Args>,
+  context: GuardContext = UNTOLD,
 ): Guarded<Args, Result | PendingApproval> {
-  return guardWithSignal(
-    controlPlane,
-    function (this: unknown, _signal, ...args) {
-      return fn.apply(this, args);
-    },
-    options,
-    trace,
-  );
+  const run: Stoppable<Args, Result> = function (this: unknown, _signal, ...args) {
+    return fn.apply(this, args);
+  };
+  return guarded(controlPlane, run, settingsFrom(controlPlane, options, fn.length), context);
 }
 
 /**
@@ -60,18 +78,55 @@ export function guard<Args extends unknown[], Result>(
 export function guardWithSignal<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: Stoppable<Args, Result>,
-  options: AnyGuardOptions<Args>,
-  trace: Trace = untraced,
+  options: LooseGuardOptions<Args>,
+  context: GuardContext = UNTOLD,
 ): Guarded<Args, Result | PendingApproval> {
-  const { abortWhenRevoked = true } = options;
+  return guarded(controlPlane, fn, settingsFrom(controlPlane, options, fn.length - 1), context);
+}
+
+const UNTOLD: GuardContext = { trace: untraced, warn: () => undefined };
+
+/** Adds the defaults to options. Throws a `TypeError` that names the option that is missing. `parameters` counts those of the function. */
+function settingsFrom<Args extends unknown[]>(
+  controlPlane: ControlPlane,
+  options: LooseGuardOptions<Args>,
+  parameters: number,
+): Settings<Args> {
+  const { agentId = controlPlane.agentId, actionType = options.tool, toArguments = ownArguments } = options;
+  if (agentId === undefined)
+    throw new TypeError("`agentId` is missing; give it here, or to the control plane for every call");
+  if (actionType === undefined)
+    throw new TypeError("`actionType` is missing, and so is `tool`, whose name it is by default");
+  if (toArguments === ownArguments && parameters > 1) throw new TypeError(UNNAMED_ARGUMENTS);
   if (options.acceptEdits === true && typeof options.fromArguments !== "function")
     throw new TypeError("`acceptEdits` needs `fromArguments`, which turns edited arguments into parameters");
-  async function guarded(this: unknown, ...args: Args): Promise<Awaited<Result> | PendingApproval> {
+  return { ...options, agentId, actionType, toArguments };
+}
+
+const UNNAMED_ARGUMENTS = "`toArguments` is missing: it returns the arguments that rules evaluate, by their names";
+
+/** Returns the arguments of a call without `toArguments`: the members of its only parameter. */
+function ownArguments(...args: readonly unknown[]): Readonly<Record<string, unknown>> {
+  const [only = {}, ...others] = args;
+  const isObject = typeof only === "object" && only !== null && !Array.isArray(only);
+  if (!isObject || others.length > 0) throw new TypeError(UNNAMED_ARGUMENTS);
+  return only as Readonly<Record<string, unknown>>;
+}
+
+function guarded<Args extends unknown[], Result>(
+  controlPlane: ControlPlane,
+  fn: Stoppable<Args, Result>,
+  options: Settings<Args>,
+  context: GuardContext,
+): Guarded<Args, Result | PendingApproval> {
+  const { abortWhenRevoked = true } = options;
+  async function call(this: unknown, ...args: Args): Promise<Awaited<Result> | PendingApproval> {
     // Read at once, because the caller may change its arguments right after the call.
     const action = actionFrom({ options, args });
-    return await trace(action, async (steps) => {
+    return await context.trace(action, async (steps) => {
       const requestId = options.requestId ?? createRequestId();
-      const permitted = await permit({ requestId, controlPlane, options, trace: steps, args }, action);
+      const asked = { requestId, controlPlane, options, warn: context.warn, trace: steps, args };
+      const permitted = await permit(asked, action);
       if (permitted instanceof PendingApproval) return permitted;
       options.signal?.throwIfAborted();
       const run = (signal: AbortSignal): Result => fn.call(this, signal, ...permitted);
@@ -79,9 +134,8 @@ export function guardWithSignal<Args extends unknown[], Result>(
       return await runWatched(controlPlane.watchAgent(options.agentId), options, run);
     });
   }
-  const withOptions = (given: GuardCallOptions) =>
-    guardWithSignal(controlPlane, fn, withCallOptions(options, given), trace);
-  return Object.assign(guarded, { with: withOptions });
+  const withOptions = (given: GuardCallOptions) => guarded(controlPlane, fn, withCallOptions(options, given), context);
+  return Object.assign(call, { with: withOptions });
 }
 
 /** Returns options with the options of a single call merged in. Either signal cancels the call. */
@@ -100,7 +154,7 @@ async function permit<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
 ): Promise<PendingApproval | Args> {
-  const result = await decide(call, { ...action, requestId: call.requestId });
+  const result = await decideOrRun(call, { ...action, requestId: call.requestId });
   if (result === undefined) return call.args;
   if (result.decision === "escalate") {
     if (call.options.waitOnEscalate === false) return new PendingApproval(result, askedIn(result, action), action);
@@ -147,10 +201,10 @@ async function awaitApproval<Args extends unknown[]>(
     const requestId = presentationId(asked.requestId, approvedId ?? escalationId);
     const approved = { ...actionFrom(call), ...(approvedId !== null && { escalationId: approvedId }), requestId };
     const result = await decide(call, approved);
-    const waitsOn = approvedId === null && result?.decision === "escalate";
-    if (result === undefined || !(waitsOn || isSpent(result))) {
-      if (result !== undefined) assertAllowed(result, approved);
-      assertUnchanged(call, action, result ?? waiting);
+    const waitsOn = approvedId === null && result.decision === "escalate";
+    if (!(waitsOn || isSpent(result))) {
+      assertAllowed(result, approved);
+      assertUnchanged(call, action, result);
       return call;
     }
     // Another call for the same action was admitted, or the edited action now needs an approval, so this call waits for the next approval.
@@ -254,26 +308,50 @@ function withdraw(controlPlane: ControlPlane, escalationId: string): void {
   controlPlane.withdrawEscalation(escalationId).catch(() => undefined);
 }
 
-/** Returns the decision on an action; undefined if the control plane is unreachable and the options allow the call then. */
-async function decide<Args extends unknown[]>(
+/** Returns the decision on an action; undefined if the call may run unchecked: nothing was sent, and the options allow it then. */
+async function decideOrRun<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
 ): Promise<InterceptResult | undefined> {
-  const { onDecision, onUnchecked, onUnreachable = "block" } = call.options;
-  // INVARIANT: only a failed intercept can let a call pass unchecked; an exception of `onDecision` never does.
-  const result = await intercept(call, action).catch(unreachableOrThrow);
-  if ("decision" in result) {
-    call.trace.decided(result);
-    await onDecision?.(result, action);
-    return result;
+  const { onUnchecked, onUnreachable = "block" } = call.options;
+  // INVARIANT: only an intercept that sent nothing lets a call pass unchecked; an exception of `onDecision` never does.
+  const asked = await intercept(call, action).catch(unansweredOrThrow);
+  if ("decision" in asked || asked.reached || onUnreachable !== "allow") return await heed(call, action, asked);
+  await onUnchecked?.(asked, action);
+  call.trace.ranUnchecked();
+  return undefined;
+}
+
+/** Returns the decision on an action of which an earlier decision is known, so that it never runs unchecked. */
+async function decide<Args extends unknown[]>(
+  call: GuardedCall<Args>,
+  action: InterceptAction,
+): Promise<InterceptResult> {
+  return await heed(call, action, await intercept(call, action).catch(unansweredOrThrow));
+}
+
+/** Tells the hook of a decision and returns it; throws if there is none. */
+async function heed<Args extends unknown[]>(
+  call: GuardedCall<Args>,
+  action: InterceptAction,
+  asked: InterceptResult | ControlPlaneRequestError,
+): Promise<InterceptResult> {
+  if (!("decision" in asked)) {
+    const forModel = uncheckedText(action.actionType);
+    throw new AgentBlockedError(`the action could not be decided: ${asked.message}`, null, { forModel, cause: asked });
   }
-  if (onUnreachable === "allow") {
-    await onUnchecked?.(result, action);
-    call.trace.ranUnchecked();
-    return undefined;
-  }
-  const forModel = uncheckedText(action.actionType);
-  throw new AgentBlockedError(`the action could not be decided: ${result.message}`, null, { forModel, cause: result });
+  call.trace.decided(asked);
+  warnOfTool(call, asked);
+  await call.options.onDecision?.(asked, action);
+  return asked;
+}
+
+/** Warns of a tool that is not registered: a mistyped name would keep rules on its arguments from calls, unnoticed. */
+function warnOfTool<Args extends unknown[]>({ options, warn }: GuardedCall<Args>, { tool }: InterceptResult): void {
+  if (options.tool === undefined || tool !== null) return;
+  warn(
+    `tool \`${options.tool}\` is not registered at the control plane, so no rule on a tool's arguments covers its calls; register it, or name one that is`,
+  );
 }
 
 /** Milliseconds to wait for a decision after its call was cancelled, so that its escalation can be withdrawn. */
@@ -305,8 +383,8 @@ async function intercept<Args extends unknown[]>(
   }
 }
 
-/** Returns the fault if the control plane could not be reached; throws any other fault. */
-function unreachableOrThrow(error: unknown): ControlPlaneRequestError {
+/** Returns the fault if the control plane did not answer; throws any other fault. */
+function unansweredOrThrow(error: unknown): ControlPlaneRequestError {
   if (error instanceof ControlPlaneRequestError && isUnreachable(error)) return error;
   throw error;
 }
@@ -368,7 +446,7 @@ function named({ actionType }: InterceptAction): string {
  */
 async function runWatched<Result>(
   watch: AgentWatch,
-  { agentId, sessionId, signal: caller }: CommonAction & GuardCallOptions,
+  { agentId, sessionId, signal: caller }: GuardCallOptions & { readonly agentId: string },
   run: (signal: AbortSignal) => Result,
 ): Promise<Awaited<Result>> {
   const stopped = new AbortController();

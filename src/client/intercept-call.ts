@@ -124,6 +124,7 @@ export async function callIntercept(
   const endsAt = performance.now() + timeoutMs;
   const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
   let timedOutBefore = false;
+  let mayHaveArrived = false;
   for (;;) {
     signal?.throwIfAborted();
     const remainingMs = endsAt - performance.now();
@@ -134,11 +135,19 @@ export async function callIntercept(
       return interceptResultFrom(await sent);
     } catch (error) {
       signal?.throwIfAborted();
-      const fault = requestErrorFrom(error);
+      const fault = arrivedBefore(requestErrorFrom(error), mayHaveArrived);
+      mayHaveArrived = fault.reached;
       if (fault.code === "DEADLINE_EXCEEDED" && !timedOutBefore) timedOutBefore = true;
       else await pauseOrThrow(fault, endsAt, backOff.next(), signal);
     }
   }
+}
+
+/** Returns the fault of an attempt, which counts as one of all attempts: an earlier one may have been decided. */
+function arrivedBefore(fault: ControlPlaneRequestError, mayHaveArrived: boolean): ControlPlaneRequestError {
+  if (fault.reached || !mayHaveArrived) return fault;
+  const message = `${fault.message}; an earlier attempt may have been decided`;
+  return new ControlPlaneRequestError(fault.code, message, { ...fault, reached: true, cause: fault.cause });
 }
 
 function readyChannel(

@@ -35,6 +35,8 @@ export interface RequestErrorDetails {
   readonly reason?: string | null;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly violations?: readonly RequestFieldViolation[];
+  /** Default true. */
+  readonly reached?: boolean;
   readonly cause?: unknown;
 }
 
@@ -48,6 +50,11 @@ export class ControlPlaneRequestError extends Error {
   readonly metadata: Readonly<Record<string, string>>;
   /** The invalid request fields. */
   readonly violations: readonly RequestFieldViolation[];
+  /**
+   * False if no connection could be made, so that nothing was sent. True if the request may have arrived, and may have been
+   * decided.
+   */
+  readonly reached: boolean;
 
   constructor(code: RequestErrorCode, message: string, details: RequestErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -55,6 +62,7 @@ export class ControlPlaneRequestError extends Error {
     this.reason = details.reason ?? null;
     this.metadata = details.metadata ?? {};
     this.violations = details.violations ?? [];
+    this.reached = details.reached ?? true;
   }
 }
 
@@ -102,7 +110,7 @@ export function requestErrorFrom(error: unknown): ControlPlaneRequestError {
   });
 }
 
-/** Tests for a fault without a response: the control plane or the connection to it is down. */
+/** Tests for a fault without a response: the control plane or the connection to it is down, or was not made. */
 export function isUnreachable({ code }: ControlPlaneRequestError): boolean {
   return code === "UNAVAILABLE" || code === "DEADLINE_EXCEEDED";
 }
@@ -135,21 +143,37 @@ const CONFIGURATION_CODES =
 /** Messages of browsers for a failed connection, which have no cause. */
 const BROWSER_FAULT = /^(Failed to fetch|Load failed|NetworkError|network error|The network connection was lost)/i;
 
-/** Returns the codes in a chain of causes, the outermost first. */
-function codesOf(error: Error): readonly string[] {
-  const codes: string[] = [];
+/** An error of the platform, as far as it says what failed. */
+interface PlatformError extends Error {
+  readonly code?: unknown;
+  /** System call that failed. */
+  readonly syscall?: unknown;
+  /** Faults of the addresses of a host, all of which Node tries. */
+  readonly errors?: readonly PlatformError[];
+}
+
+/** Returns the causes of an error, the outermost first, with the faults that Node reports together. */
+function causesOf(error: Error): readonly PlatformError[] {
+  const causes: PlatformError[] = [];
   let cause: unknown = error.cause;
   for (let depth = 0; depth < 5 && cause instanceof Error; depth++) {
-    // Node tries every address of a host and reports the faults together.
-    const { code, errors } = cause as {
-      readonly code?: unknown;
-      readonly errors?: readonly { readonly code?: unknown }[];
-    };
-    codes.push(...[code, ...(errors ?? []).map((each) => each.code)].filter((each) => typeof each === "string"));
+    causes.push(cause, ...((cause as PlatformError).errors ?? []));
     cause = cause.cause;
   }
-  return codes;
+  return causes;
 }
+
+const codesOf = (error: Error): readonly string[] =>
+  causesOf(error)
+    .map(({ code }) => code)
+    .filter((code) => typeof code === "string");
+
+/** System calls of Node that make a connection. */
+const CONNECTING: readonly unknown[] = ["connect", "getaddrinfo"];
+
+/** Tests for a fault of making a connection. The platforms of browsers do not tell it from others. */
+const isUnconnected = (fault: ConnectError): boolean =>
+  causesOf(fault).some(({ code, syscall }) => CONNECTING.includes(syscall) || code === "UND_ERR_CONNECT_TIMEOUT");
 
 const isMisconfigured = (fault: ConnectError): boolean => codesOf(fault).some((code) => CONFIGURATION_CODES.test(code));
 
@@ -162,14 +186,24 @@ function isNetworkFault(fault: ConnectError): boolean {
 }
 
 function unreachable(fault: ConnectError): ControlPlaneRequestError {
-  const text = `the control plane did not answer: ${rootMessage(fault)}`;
-  return new ControlPlaneRequestError("UNAVAILABLE", text, { cause: fault });
+  const root = fault.cause === undefined ? "" : rootMessage(fault);
+  const why = fault.rawMessage.includes(root) ? fault.rawMessage : root;
+  const details = { reached: !isUnconnected(fault), cause: fault };
+  return new ControlPlaneRequestError("UNAVAILABLE", `the control plane did not answer: ${why}`, details);
 }
 
-/** Returns the innermost cause: `fetch` itself reports only that it failed. */
+/** Converts the platform's fault of a request to an address: `fetch` itself says neither where nor why it failed. */
+export function connectionError(address: string, cause: unknown): ConnectError {
+  const why = cause instanceof Error ? rootMessage(cause) : String(cause);
+  return new ConnectError(`${address}: ${why}`, Code.Unknown, undefined, undefined, cause);
+}
+
+/** Returns the message of the innermost cause, or of the faults that Node reports together. */
 function rootMessage(error: Error): string {
-  let root: unknown = error;
-  for (let depth = 0; depth < 5 && root instanceof Error && root.cause !== undefined; depth++) root = root.cause;
-  const text = root instanceof Error ? root.message || (root as { code?: string }).code : String(root);
-  return text || error.message;
+  let root: PlatformError = error;
+  for (let depth = 0; depth < 5 && root.cause instanceof Error; depth++) root = root.cause;
+  if (root.cause !== undefined && !(root.cause instanceof Error)) return String(root.cause);
+  const faults = root.errors?.length ? root.errors : [root];
+  const texts = faults.map(({ message, code }) => message || String(code ?? "")).filter((text) => text !== "");
+  return texts.join(", ") || error.message;
 }

@@ -1,15 +1,7 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { DynamicStructuredTool } from "@langchain/core/tools";
-import {
-  Agent,
-  tool as agentsTool,
-  type FunctionTool,
-  type Model,
-  Runner,
-  setTracingDisabled,
-  Usage,
-} from "@openai/agents";
+import { Agent, tool as agentsTool, type Model, Runner, setTracingDisabled, Usage } from "@openai/agents";
 import { tool as aiTool, generateText, isStepCount, type LanguageModel } from "ai";
 import { expect } from "chai";
 import express from "express";
@@ -132,7 +124,7 @@ describe("adapters of the client library", () => {
           return `paid ${given.amount}`;
         },
       });
-      const tools = guardAgentsTools([pay as unknown as FunctionTool], optionsOf(agentId));
+      const tools = guardAgentsTools([pay], optionsOf(agentId));
       const model: Model = {
         async getResponse({ input }) {
           const last = Array.isArray(input) ? input.at(-1) : undefined;

@@ -43,8 +43,18 @@ export interface Network {
 /** What becomes of one connection: it passes unless there is a fault. */
 type Treat = () => Fault | undefined;
 
-/** Opens the way to a service, with a fault on each of its ports. With `times` only the first connections meet it. */
-export async function openNetwork(ports: Ports, fault?: Fault, times = Number.POSITIVE_INFINITY): Promise<Network> {
+/** A fault of a network, and how long it lasts. */
+export interface NetworkFault {
+  readonly fault: Fault;
+  /** Number of connections that meet it. Default: all. */
+  readonly times?: number;
+  /** Refuses every connection after these. */
+  readonly then?: "refused";
+}
+
+/** Opens the way to a service, with a fault on each of its ports. */
+export async function openNetwork(ports: Ports, given?: NetworkFault): Promise<Network> {
+  const { fault, times = Number.POSITIVE_INFINITY, then } = given ?? {};
   if (fault === "no_tls") return fixedNetwork(`https://${ports.http}`, `https://${ports.grpc}`);
   if (fault === "unknown_host")
     return fixedNetwork("http://control-plane.invalid:7080", "http://control-plane.invalid:7090");
@@ -53,7 +63,12 @@ export async function openNetwork(ports: Ports, fault?: Fault, times = Number.PO
     return fixedNetwork(`http://127.0.0.1:${http}`, `http://127.0.0.1:${grpc}`);
   }
   let met = 0;
-  const treat: Treat = () => (fault !== undefined && met++ < times ? fault : undefined);
+  const treat: Treat = () => {
+    if (fault === undefined || met >= times) return undefined;
+    met += 1;
+    if (met === times && then === "refused") for (const port of [http, grpc]) port.refuse();
+    return fault;
+  };
   const scheme = fault === "untrusted_tls" ? "https" : "http";
   const http = await openPort(ports.http, fault, treat, false);
   const grpc = await openPort(ports.grpc, fault, treat, true);
@@ -81,6 +96,8 @@ interface Port {
   /** `host:port`. */
   readonly address: string;
   cut(): void;
+  /** Refuses new connections. */
+  refuse(): void;
   close(): Promise<void>;
 }
 
@@ -113,9 +130,9 @@ async function listen(server: Server): Promise<Port> {
   return {
     address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
     cut,
+    refuse: () => void server.close(),
     async close() {
-      if (!server.listening) return;
-      const closed = new Promise((resolve) => server.close(resolve));
+      const closed = server.listening ? new Promise((resolve) => server.close(resolve)) : undefined;
       cut();
       await closed;
     },

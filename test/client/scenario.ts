@@ -17,7 +17,7 @@ import {
 import { createNodeControlPlane } from "../../src/client/node/index.ts";
 import { until } from "../support/harness.ts";
 import type { TestService } from "../support/service.ts";
-import { type Fault, type Network, openNetwork } from "./network-faults.ts";
+import { type Network, type NetworkFault, openNetwork } from "./network-faults.ts";
 
 /** How a guarded function behaves; `testdata/client/README.md` describes every member. */
 export interface Scenario {
@@ -39,8 +39,8 @@ interface Given {
   readonly session?: boolean;
   readonly principal?: { readonly lends: readonly string[] };
   readonly key?: Key;
-  readonly address?: "malformed";
-  readonly network?: { readonly fault: Fault; readonly times?: number };
+  readonly address?: "malformed" | "bare" | "host_and_port";
+  readonly network?: NetworkFault;
 }
 
 interface Call {
@@ -61,7 +61,7 @@ interface Call {
 }
 
 interface Step {
-  readonly when: "pending" | "running" | "done";
+  readonly when: "pending" | "running" | "presenting" | "done";
   readonly do: string;
   /** Owner of the operator's key. Default: the workspace's admin key. */
   readonly as?: string;
@@ -102,7 +102,7 @@ export function readScenarios(): readonly Scenario[] {
 export type Library = Pick<ControlPlane, "guard" | "close">;
 
 /** Connects a library to a service. */
-export type Connect = (addresses: Pick<Network, "baseUrl" | "grpcUrl">, apiKey: string) => Library;
+export type Connect = (addresses: Addresses, apiKey: string) => Library;
 
 /** The library of this language, by its ways to the service. */
 export const CONNECT: Readonly<Record<"Connect" | "gRPC", Connect>> = {
@@ -184,10 +184,19 @@ async function createWorld({ http, rest: host }: TestService, given: Given): Pro
 }
 
 function openNetworkOf({ http, grpc }: TestService, { given }: Scenario): Promise<Network> {
-  return openNetwork({ http: new URL(http).host, grpc }, given?.network?.fault, given?.network?.times);
+  return openNetwork({ http: new URL(http).host, grpc }, given?.network);
 }
 
-const MALFORMED = { baseUrl: "not an address", grpcUrl: "not an address" };
+type Addresses = Pick<Network, "baseUrl" | "grpcUrl">;
+
+const ADDRESSES: Readonly<Record<NonNullable<Given["address"]>, (network: Network) => Addresses>> = {
+  malformed: () => ({ baseUrl: "not an address", grpcUrl: "not an address" }),
+  bare: () => ({ baseUrl: "localhost", grpcUrl: "localhost" }),
+  host_and_port: ({ baseUrl, grpcUrl }) => ({
+    baseUrl: baseUrl.replace("http://", ""),
+    grpcUrl: grpcUrl.replace("http://", ""),
+  }),
+};
 
 /** The guarded call of a scenario, and what came of it. */
 class Attempt {
@@ -195,6 +204,9 @@ class Attempt {
   #result: unknown = undefined;
   readonly #runs: Args[] = [];
   #unchecked = 0;
+  /** Number of times that the library has read the arguments. */
+  #reads = 0;
+  readonly #presenting = Promise.withResolvers<void>();
   readonly #running = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
   readonly #leaving = new AbortController();
@@ -212,7 +224,7 @@ class Attempt {
 
   async run(connect: Connect, cleanup: AsyncDisposableStack): Promise<void> {
     const { given, call, meanwhile = [] } = this.#scenario;
-    const addresses = given?.address === "malformed" ? MALFORMED : this.#network;
+    const addresses = given?.address === undefined ? this.#network : ADDRESSES[given.address](this.#network);
     const controlPlane = connect(addresses, this.#world.key);
     cleanup.defer(() => controlPlane.close());
     const escalationId = call.presents_approval ? await this.#approved(controlPlane) : undefined;
@@ -244,7 +256,13 @@ class Attempt {
       agentId: this.#world.agentId,
       actionType: call.action_type ?? "pay",
       tool: call.tool,
-      toArguments: (args) => args,
+      toArguments: (args) => {
+        this.#reads += 1;
+        const step = this.#reads === 2 ? this.#stepWhen("presenting") : undefined;
+        // A library of this language does not wait here, but the network is down by then.
+        if (step !== undefined) void this.#run(step).then(() => this.#presenting.resolve());
+        return args;
+      },
       escalationTimeout: call.escalation_timeout,
       escalationPollInterval: call.escalation_poll_interval,
       onUnreachable: call.on_unreachable,
@@ -271,13 +289,23 @@ class Attempt {
     return pending.escalationId;
   }
 
+  #stepWhen(when: Step["when"]): Step | undefined {
+    return this.#scenario.meanwhile?.find((step) => step.when === when);
+  }
+
   async #do(step: Step): Promise<void> {
+    // Done by the library's own call.
+    if (step.when === "presenting") return await this.#presenting.promise;
     if (step.when === "running") await Promise.race([this.#running.promise, this.#over.promise]);
     if (step.when === "pending") {
       await until(async () => (await this.#firstEscalation())?.status === "pending");
       // The answer that names the escalation is still on its way to the library.
       await pause(ANSWER_MS);
     }
+    await this.#run(step);
+  }
+
+  async #run(step: Step): Promise<void> {
     const { rest, agentId, sessionId, key, keyOf } = this.#world;
     const by = step.as === undefined ? undefined : await keyOf(step.as);
     const resolve = async (escalation: Json, resolution: string): Promise<Json> =>
@@ -391,7 +419,7 @@ const KINDS: Readonly<Record<WantedError["kind"], (error: unknown) => boolean>> 
   option: (error) => error instanceof TypeError,
 };
 
-const OPTIONS = { address: /`(baseUrl|url)`/, key: /`(apiKey|api_key)`/ };
+const OPTIONS = { address: /`(baseUrl|grpcUrl|url)`/, key: /`(apiKey|api_key)`/ };
 
 function checkError(error: unknown, want: WantedError): void {
   const { message } = error as Error;

@@ -11,8 +11,8 @@ describe("the scenarios of the client libraries", () => {
   });
   after("stops the server", () => service?.stop());
 
-  it("are forty, with names of their own.", () => {
-    expect(new Set(SCENARIOS.map(({ name }) => name))).to.have.property("size", 40);
+  it("are forty-nine, with names of their own.", () => {
+    expect(new Set(SCENARIOS.map(({ name }) => name))).to.have.property("size", 49);
   });
 
   for (const [wire, connect] of Object.entries(CONNECT)) {

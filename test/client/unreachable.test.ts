@@ -43,23 +43,45 @@ async function answering(status: number, body = "") {
   return { baseUrl, [Symbol.asyncDispose]: async () => void server.close() };
 }
 
+/** Addresses that cannot be right, with what the message says after the option. */
+const WRONG_ADDRESSES: readonly (readonly [unknown, RegExp])[] = [
+  [undefined, /, not undefined$/],
+  [null, /, not null$/],
+  ["", /, not ``$/],
+  ["not an address", /, not `not an address`$/],
+  ["control.example.com", /: `control\.example\.com` has neither a port nor a scheme$/],
+  ["localhost", /: `localhost` has neither a port nor a scheme$/],
+  ["[::1]", /: `\[::1\]` has neither a port nor a scheme$/],
+  ["localhost:0", /, not `localhost:0`$/],
+  ["localhost:99999", /, not `localhost:99999`$/],
+  ["ftp://control.example.com", /, not `ftp:\/\/control\.example\.com`$/],
+  ["constructor://control.example.com", /, not `constructor:/],
+  ["https://", /, not `https:\/\/`$/],
+  ["https://control.example.com?key=1", /, not `https:/],
+];
+
 describe("the client's options", () => {
-  for (const baseUrl of [
-    undefined,
-    null,
-    "",
-    "control.example.com",
-    "localhost:7080",
-    "ftp://control.example.com",
-    "https://",
-  ]) {
-    it(`take no address \`${baseUrl}\`.`, () => {
-      expect(() => createControlPlane({ baseUrl: baseUrl as string, apiKey: KEY })).to.throw(
-        TypeError,
-        /^`baseUrl` must be/,
-      );
+  for (const [address, says] of WRONG_ADDRESSES) {
+    it(`take no address \`${address}\`.`, () => {
+      const wrong = address as string;
+      const http = () => createControlPlane({ baseUrl: wrong, apiKey: KEY });
+      expect(http).to.throw(TypeError, /^`baseUrl` must be an address such as `control\.example\.com:7080` or /);
+      expect(http).to.throw(TypeError, says);
+      if (address === undefined) return;
+      const grpc = () => createNodeControlPlane({ baseUrl: NOWHERE, grpcUrl: wrong, apiKey: KEY });
+      expect(grpc).to.throw(TypeError, /^`grpcUrl` must be an address such as `control\.example\.com:7090` or /);
+      expect(grpc).to.throw(TypeError, says);
     });
   }
+
+  it("take `host:port` as an address without TLS.", async () => {
+    await using server = await answering(404);
+    const address = server.baseUrl.replace("http://", "");
+    const { call } = forbidden({ baseUrl: address });
+    expect(await rejection(call())).to.include({ code: "UNIMPLEMENTED" });
+    for (const grpcUrl of [address, `http://${address}`, `grpc://${address}`, "[::1]:7090", "grpcs://a.b"])
+      createNodeControlPlane({ baseUrl: NOWHERE, grpcUrl, apiKey: KEY }).close();
+  });
 
   for (const apiKey of [undefined, "", "acp key", "acp_kéy€", "acp\n"]) {
     it(`take no key ${JSON.stringify(apiKey)}, and do not show it.`, () => {
@@ -76,6 +98,8 @@ describe("the client's options", () => {
     const create = () => createControlPlane({ baseUrl: "ftp://me:secret@control.example.com", apiKey: KEY });
     expect(create).to.throw(TypeError, "ftp://…@control.example.com");
     expect(create).not.to.throw(/secret/);
+    const known = () => createControlPlane({ baseUrl: "https://me:secret@control.example.com", apiKey: KEY });
+    expect(known).to.throw(TypeError, "https://…@control.example.com");
     for (const timeoutMs of [0, -1, Number.NaN])
       expect(() => createControlPlane({ baseUrl: NOWHERE, apiKey: KEY, timeoutMs })).to.throw(
         TypeError,
@@ -88,33 +112,48 @@ describe("a guarded function that may run unchecked", () => {
   it("runs when nothing listens, and says so each time.", async () => {
     const { call, faults } = forbidden({});
     expect([await call(), await call()]).to.deep.equal([1, 2]);
-    expect(faults.map(({ code }) => code)).to.deep.equal(["UNAVAILABLE", "UNAVAILABLE"]);
+    expect(faults.map(({ code, reached }) => [code, reached])).to.deep.equal([
+      ["UNAVAILABLE", false],
+      ["UNAVAILABLE", false],
+    ]);
   });
 
   it("runs when the name of the host is not known.", async () => {
     expect(await forbidden({ baseUrl: "http://control-plane.invalid" }).call()).to.equal(1);
   });
 
-  it("runs when the connection breaks or nothing answers.", async () => {
+  it("does not run when the connection breaks or nothing answers, since the action may have been decided.", async () => {
     const cutting = createTcpServer((socket) => void socket.destroy());
     const silent = createTcpServer(() => undefined);
     try {
-      for (const server of [cutting, silent])
-        expect(await forbidden({ baseUrl: `http://${await listening(server as never)}` }).call()).to.equal(1);
+      for (const server of [cutting, silent]) {
+        const { call, runs, faults } = forbidden({ baseUrl: `http://${await listening(server as never)}` });
+        const error = await rejection(call());
+        expect(error).to.be.instanceOf(AgentBlockedError).with.property("decision", null);
+        expect(error.cause).to.include({ reached: true });
+        expect([runs(), faults.length]).to.deep.equal([0, 0]);
+      }
     } finally {
       cutting.close();
       silent.close();
     }
   });
 
-  for (const status of [502, 503, 504]) {
-    it(`runs when a proxy answers ${status}.`, async () => {
-      await using proxy = await answering(status);
-      expect(await forbidden(proxy).call()).to.equal(1);
+  it("does not run when nothing listens any more after a request was lost.", async () => {
+    const cutting = createTcpServer((socket) => {
+      cutting.close();
+      socket.destroy();
     });
-  }
+    const { call, runs } = forbidden({ baseUrl: `http://${await listening(cutting as never)}` });
+    const { cause } = await rejection(call());
+    expect(cause).to.include({ code: "UNAVAILABLE", reached: true });
+    expect((cause as Error).message).to.match(
+      /ECONNREFUSED 127\.0\.0\.1:\d+; an earlier attempt may have been decided$/,
+    );
+    expect(runs()).to.equal(0);
+  });
 
-  for (const status of [200, 301, 400, 401, 403, 404, 405, 409, 418, 429, 500, 501, 505]) {
+  for (const status of [200, 301, 400, 401, 403, 404, 405, 409, 418, 429, 500, 501, 502, 503, 504, 505]) {
     it(`does not run when something answers ${status}.`, async () => {
       await using proxy = await answering(status, "<html>");
       const { call, runs, faults } = forbidden(proxy);

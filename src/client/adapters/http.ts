@@ -7,8 +7,8 @@ export type { ToolGuardOptions } from "./tool-guard.ts";
 /** Options that turn the requests to a route into actions. `Request` is the framework's type. */
 export interface RouteGuardOptions<Request>
   extends Omit<ToolGuardOptions, "agentId" | "actionType" | "whenRefused" | "registerWith" | "acceptEdits"> {
-  /** The calling agent, for all requests or by request. */
-  readonly agentId: string | ((request: Request) => string | Promise<string>);
+  /** The calling agent, for all requests or by request. Default: the control plane's `agentId`. */
+  readonly agentId?: string | ((request: Request) => string | Promise<string>) | undefined;
   /** Tool and action type of the route, such as `payments.send`. */
   readonly tool: string;
   /** Returns the arguments that rules evaluate, as JSON. Default: the parsed body, if it is an object. */

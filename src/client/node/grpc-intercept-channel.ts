@@ -14,11 +14,13 @@ import {
 } from "../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { StatusSchema } from "../../../gen/google/rpc/status_pb.js";
 import { createBackOff } from "../../async/back-off.ts";
+import { type Address, type AddressKind, addressFrom, HTTP_ADDRESS } from "../address.ts";
 import { createDeferred } from "../deferred.ts";
 import type { ChannelCallOptions, InterceptChannel } from "../intercept-call.ts";
 import {
   ControlPlaneRequestError,
   type RequestErrorCode,
+  type RequestErrorDetails,
   requestErrorCodeFrom,
   requestErrorFrom,
 } from "../request-error.ts";
@@ -26,7 +28,7 @@ import { later } from "../timers.ts";
 
 /** Address of the gRPC port and the key to use. */
 export interface GrpcInterceptChannelOptions {
-  /** `host:port` without TLS, or a URL: `https` and `grpcs` use TLS, `http` and `grpc` do not. */
+  /** `host:port` without TLS, or a URL: `https` and `grpcs` use TLS, `http` and `grpc` do not. Default ports are 443 and 80. */
   readonly url: string;
   readonly apiKey: string;
 }
@@ -52,7 +54,8 @@ interface PendingCall {
 }
 
 class GrpcInterceptChannel implements InterceptChannel {
-  readonly #options: GrpcInterceptChannelOptions;
+  readonly #apiKey: string;
+  readonly #address: Address;
   readonly #pending = new Map<string, PendingCall>();
   readonly #backOff = createBackOff({ firstMs: 100, maxMs: 5_000 });
   #client: GrpcClient | undefined = undefined;
@@ -62,9 +65,10 @@ class GrpcInterceptChannel implements InterceptChannel {
   #lastReplyAt = 0;
   #closed = false;
 
-  constructor(options: GrpcInterceptChannelOptions) {
+  constructor({ url, apiKey }: GrpcInterceptChannelOptions) {
     assertGrpcInstalled();
-    this.#options = options;
+    this.#apiKey = apiKey;
+    this.#address = addressFrom("grpcUrl", url, GRPC_ADDRESS);
   }
 
   accepts(requestId: string): boolean {
@@ -94,14 +98,14 @@ class GrpcInterceptChannel implements InterceptChannel {
   }
 
   #open(): InterceptStream {
-    this.#client ??= createGrpcClient(this.#options.url);
-    const stream = openStream(this.#client, this.#options.apiKey);
+    this.#client ??= createGrpcClient(this.#address);
+    const stream = openStream(this.#client, this.#apiKey);
     stream.on("data", (reply) => this.#onReply(reply));
     // The status says more than the error, but an error without a listener would end the process.
     stream.on("error", () => undefined);
     stream.once("status", (status) => {
       // An abandoned stream must not end its successor.
-      if (this.#stream === stream) this.#forgetStream(streamFaultFrom(status));
+      if (this.#stream === stream) this.#forgetStream(streamFaultFrom(status, this.#address.target));
     });
     this.#stream = stream;
     return stream;
@@ -164,7 +168,10 @@ function createPendingCall(
 /** Milliseconds between pings, and to wait for their acknowledgement: detects a connection that died silently. */
 const KEEPALIVE = { time: 20_000, timeout: 10_000 };
 const PATH = `/${EnforcementService.typeName}/${EnforcementService.method.interceptStream.name}`;
-const SECURE = /^(https|grpcs):\/\//;
+const GRPC_ADDRESS: AddressKind = {
+  schemes: new Map([...HTTP_ADDRESS.schemes, ["grpc:", false], ["grpcs:", true]]),
+  port: 7090,
+};
 
 const require = createRequire(import.meta.url);
 
@@ -182,11 +189,10 @@ function grpcModule(): typeof import("@grpc/grpc-js") {
   return require("@grpc/grpc-js");
 }
 
-function createGrpcClient(url: string): GrpcClient {
+function createGrpcClient({ isSecure, target }: Address): GrpcClient {
   const grpc = grpcModule();
-  const credentials = SECURE.test(url) ? grpc.credentials.createSsl() : grpc.credentials.createInsecure();
-  const address = url.replace(/^\w+:\/\//, "").replace(/\/+$/, "");
-  return new grpc.Client(address, credentials, {
+  const credentials = isSecure ? grpc.credentials.createSsl() : grpc.credentials.createInsecure();
+  return new grpc.Client(target, credentials, {
     "grpc.keepalive_time_ms": KEEPALIVE.time,
     "grpc.keepalive_timeout_ms": KEEPALIVE.timeout,
     "grpc.initial_reconnect_backoff_ms": 100,
@@ -207,15 +213,19 @@ function openStream(client: GrpcClient, apiKey: string): InterceptStream {
 /** Codes that refuse the caller. After any other end of a stream its calls are sent again. */
 const REFUSALS: ReadonlySet<RequestErrorCode> = new Set(["UNAUTHENTICATED", "PERMISSION_DENIED"]);
 
+/** Texts of grpc-js for a stream that had no connection, so that nothing was sent. */
+const NOT_CONNECTED = /^(No connection established|Name resolution failed)/;
+
 /** Converts the end of a stream to the error of its calls: the refusal of the caller, or UNAVAILABLE. */
-function streamFaultFrom(status: StatusObject): ControlPlaneRequestError {
+function streamFaultFrom(status: StatusObject, target: string): ControlPlaneRequestError {
   const fault = requestErrorFrom(connectErrorFrom(status));
   if (REFUSALS.has(fault.code)) return fault;
-  return channelFault(`the stream ended: ${fault.message}`, fault);
+  const reached = !NOT_CONNECTED.test(status.details);
+  return channelFault(`the stream to ${target} ended: ${status.details || fault.message}`, { reached, cause: fault });
 }
 
-function channelFault(message: string, cause?: unknown): ControlPlaneRequestError {
-  return new ControlPlaneRequestError("UNAVAILABLE", message, { cause });
+function channelFault(message: string, details: RequestErrorDetails = {}): ControlPlaneRequestError {
+  return new ControlPlaneRequestError("UNAVAILABLE", message, details);
 }
 
 function replyFault({ code, reason, message }: InterceptStreamError): ControlPlaneRequestError {

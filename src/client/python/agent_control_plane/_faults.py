@@ -21,6 +21,8 @@ _NETWORK_FAULT = re.compile(
     r"|network is unreachable|broken pipe|time-?out|timed out|shutdown|endpoint closing|goaway|\(HTTP status 50[234]\)",
     re.IGNORECASE,
 )
+#: Faults after which nothing was sent: the system's own connect failed, or the name of the host has no address.
+_NOT_CONNECTED = re.compile(r"failed to connect to remote host|dns resolution failed|domain name not found", re.IGNORECASE)
 #: Faults of an open connection that show another protocol.
 _OTHER_PROTOCOL = re.compile(r"http1\.x server|failed parsing HTTP/2", re.IGNORECASE)
 _TOO_MANY_REQUESTS = "http2 header with status: 429"
@@ -74,11 +76,17 @@ def _foreign_error(code: str, text: str) -> ControlPlaneRequestError:
     is_foreign = _CONNECTION_FAILED.search(text) or _OTHER_PROTOCOL.search(text)
     if is_foreign and not _NETWORK_FAULT.search(text):
         return ControlPlaneRequestError(_CONFIGURATION_CODE, f"there is no control plane at the address: {text}")
-    return ControlPlaneRequestError(code, f"the control plane did not answer: {text}")
+    reached = _NOT_CONNECTED.search(text) is None
+    return ControlPlaneRequestError(code, f"the control plane did not answer: {text}", reached=reached)
+
+
+def broken_stream(error: Exception) -> ControlPlaneRequestError:
+    """Converts a fault of gRPC's own code in a stream: the stream is broken, and may be opened again."""
+    return ControlPlaneRequestError("UNAVAILABLE", f"the stream broke: {error!r}")
 
 
 def is_unreachable(error: ControlPlaneRequestError) -> bool:
-    """Tests for a fault without a response: the control plane or the connection to it is down."""
+    """Tests for a fault without a response: the control plane or the connection to it is down, or was not made."""
     return error.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 

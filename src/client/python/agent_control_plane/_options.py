@@ -48,7 +48,10 @@ class Address:
 
 
 def address_from(url: Any, credentials: Optional[grpc.ChannelCredentials]) -> Address:
-    """Reads the address of the gRPC port. Raises a `TypeError` or `ValueError` that names the option."""
+    """Reads the address of the gRPC port. Raises a `TypeError` or `ValueError` that names the option.
+
+    The client for TypeScript reads addresses in the same way.
+    """
     wanted = "`url` must be an address such as `control.example.com:7090` or `https://control.example.com`"
     if not isinstance(url, str):
         raise TypeError(f"{wanted}, not {type(url).__name__}")

@@ -34,6 +34,9 @@ class ControlPlaneRequestError(Exception):
     metadata: Mapping[str, str]
     #: The invalid fields of the request.
     violations: Sequence[FieldViolation]
+    #: False if no connection could be made, so that nothing was sent. True if the request may have arrived, and may have been
+    #: decided.
+    reached: bool
 
     def __init__(
         self,
@@ -43,12 +46,14 @@ class ControlPlaneRequestError(Exception):
         reason: Optional[str] = None,
         metadata: Optional[Mapping[str, str]] = None,
         violations: Sequence[FieldViolation] = (),
+        reached: bool = True,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.metadata = dict(metadata or {})
         self.violations = tuple(violations)
+        self.reached = reached
 
 
 class AgentBlockedError(Exception):

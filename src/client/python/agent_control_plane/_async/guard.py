@@ -28,7 +28,7 @@ async def permit(
     """Returns the arguments with which the function may run, or the approval if the call does not wait for it; raises otherwise."""
     call = GuardedCall(guarding, guarding.settings.request_id or create_request_id(), args, kwargs)
     action = call.action()
-    result = await _decide(wire, call, dataclasses.replace(action, request_id=call.request_id))
+    result = await _decide_or_run(wire, call, dataclasses.replace(action, request_id=call.request_id))
     if result is not None and result.decision == "escalate":
         if not guarding.settings.wait_on_escalate:
             return pending_approval(result, action)
@@ -65,11 +65,10 @@ async def _wait_for_approval(
             changes["escalation_id"] = approved_id
         presented = dataclasses.replace(call.action(), **changes)
         result = await _decide(wire, call, presented)
-        waits_on = approved_id is None and result is not None and result.decision == "escalate"
-        if result is None or not (waits_on or is_spent(result)):
-            if result is not None:
-                check_allowed(result, presented)
-            check_unchanged(call, action, result or waiting)
+        waits_on = approved_id is None and result.decision == "escalate"
+        if not (waits_on or is_spent(result)):
+            check_allowed(result, presented)
+            check_unchanged(call, action, result)
             return call
         # Another call for the same action was admitted, or the edited action now needs an approval, so this call waits for the
         # next approval.
@@ -106,26 +105,49 @@ async def _wait_for_verdict(
     return verdict, rejections[-1] if rejections else None
 
 
-async def _decide(wire: AsyncWire, call: GuardedCall, action: Action) -> Optional[InterceptResult]:
-    """Returns the decision on an action; None if the control plane is unreachable and the options allow the call then."""
+async def _decide_or_run(wire: AsyncWire, call: GuardedCall, action: Action) -> Optional[InterceptResult]:
+    """Returns the decision on an action; None if the call may run unchecked: nothing was sent, and the options allow it then."""
     settings = call.settings
+    # INVARIANT: only an intercept that sent nothing lets a call pass unchecked; an exception of `on_decision` never does.
+    asked = await _ask(wire, call, action)
+    if isinstance(asked, ControlPlaneRequestError) and not asked.reached and settings.on_unreachable == "allow":
+        if settings.on_unchecked is not None:
+            await wire.resolve(settings.on_unchecked(asked, action))
+        return None
+    return await _heed(wire, call, action, asked)
+
+
+async def _decide(wire: AsyncWire, call: GuardedCall, action: Action) -> InterceptResult:
+    """Returns the decision on an action of which an earlier decision is known, so that it never runs unchecked."""
+    return await _heed(wire, call, action, await _ask(wire, call, action))
+
+
+async def _ask(
+    wire: AsyncWire, call: GuardedCall, action: Action
+) -> Union[InterceptResult, ControlPlaneRequestError]:
+    """Returns the decision on an action, or the fault if the control plane did not answer."""
 
     async def withdraw(last: AsyncWire, late: InterceptResult) -> None:
         if late.escalation_id is not None:
             await withdraw_escalation(last, late.escalation_id, LAST_WORDS)
 
-    # INVARIANT: only a failed intercept can let a call pass unchecked; an exception of `on_decision` never does.
     try:
         result = await wire.finish(lambda sending: call_intercept(sending, action, call.guarding.timeout), withdraw)
     except ControlPlaneRequestError as fault:
         if not is_unreachable(fault):
             raise
-        if settings.on_unreachable != "allow":
-            message = f"the action could not be decided: {fault}"
-            raise AgentBlockedError(message, None, for_model=unchecked_text(action.action_type)) from fault
-        if settings.on_unchecked is not None:
-            await wire.resolve(settings.on_unchecked(fault, action))
-        return None
-    if settings.on_decision is not None:
-        await wire.resolve(settings.on_decision(result, action))
+        return fault
     return result
+
+
+async def _heed(
+    wire: AsyncWire, call: GuardedCall, action: Action, asked: Union[InterceptResult, ControlPlaneRequestError]
+) -> InterceptResult:
+    """Tells the hook of a decision and returns it; raises if there is none."""
+    if isinstance(asked, ControlPlaneRequestError):
+        message = f"the action could not be decided: {asked}"
+        raise AgentBlockedError(message, None, for_model=unchecked_text(action.action_type)) from asked
+    on_decision = call.settings.on_decision
+    if on_decision is not None:
+        await wire.resolve(on_decision(asked, action))
+    return asked

@@ -29,12 +29,15 @@ async def call_intercept(wire: AsyncWire, action: Action, timeout: float) -> Int
     ends_at = time.monotonic() + timeout
     back_off = BackOff(_FIRST_PAUSE, _MAX_PAUSE)
     timed_out_before = False
+    may_have_arrived = False
     while True:
         remaining = ends_at - time.monotonic()
         limit = remaining if timed_out_before else remaining * _UNRESPONSIVE_SHARE
         try:
             return result_from(await wire.unary(INTERCEPT, request, max(limit, _MIN_TIMEOUT)))
         except ControlPlaneRequestError as fault:
+            # An earlier attempt may have been decided.
+            fault.reached = may_have_arrived = fault.reached or may_have_arrived
             if fault.code == "DEADLINE_EXCEEDED" and not timed_out_before:
                 timed_out_before = True
                 continue
