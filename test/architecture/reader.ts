@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect } from "chai";
 import { DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/config.ts";
+import { installPythonPackage, PYTHON_PACKAGES, type PythonEnvironment } from "../client/python/python-library.ts";
 import { withClient } from "../support/database.ts";
+import { missingPackages } from "../support/debian.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { asFarAsShown, type CodeBlock, isTextAsShown } from "./page.ts";
 import { ROOT } from "./source-files.ts";
@@ -19,12 +21,17 @@ const END = "--- end of block ---";
 /** Parts of the checkout that a reader's folder has of its own, or not at all. */
 const NOT_LINKED = [".data", ".git", ".generated"];
 
+/** Debian's packages that a reader needs for examples in Python. */
+export const missingForPython = (): readonly string[] => missingPackages(PYTHON_PACKAGES);
+
 /** A reader's folder after `npm start`: links to the checkout, `.data` of its own, and the server. */
 export interface ReadersFolder {
   readonly path: string;
   readonly server: TestServer;
   /** `DATABASE_URL` of the server. Empty: the embedded PostgreSQL in `.data`. */
   readonly databaseUrl: string;
+  /** Builds the client for Python at the first call and installs it; returns the path of Python. */
+  python(): Promise<string>;
   remove(): Promise<void>;
 }
 
@@ -73,12 +80,18 @@ export async function createReadersFolder({
       throw error;
     },
   );
+  let environment: Promise<PythonEnvironment> | undefined;
   return {
     path,
     server,
     databaseUrl,
+    async python() {
+      environment ??= installPythonPackage();
+      return (await environment).python;
+    },
     async remove() {
       await server.stop();
+      await (await environment)?.remove();
       await removePath();
     },
   };
@@ -160,6 +173,10 @@ export class ReadersShell {
   async #run(language: string, code: string): Promise<string> {
     if (language === "sql") return await this.#query(code);
     if (language === "sh") return await this.#source(code);
+    if (language === "python") {
+      const file = await this.#write("py", code);
+      return await this.#source(`'${await this.#folder.python()}' '${file}'`);
+    }
     const file = await this.#write("ts", withClientSources(code));
     return await this.#source(`'${process.execPath}' '${file}'`);
   }

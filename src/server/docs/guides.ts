@@ -53,6 +53,8 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
     guides: [
       guide("client", "Client library", "src/client/GUIDE.md"),
       guide("frameworks", "Frameworks", "src/client/FRAMEWORKS.md"),
+      guide("python", "Client library for Python", "src/client/python/README.md"),
+      guide("python-frameworks", "Frameworks in Python", "src/client/python/FRAMEWORKS.md"),
       guide("rest", "REST clients", "src/server/rest/GUIDE.md"),
       guide("mcp", "MCP gateway", "src/gateway/README.md"),
       guide("coding-agents", "Coding agents", "src/gateway/CODING-AGENTS.md"),

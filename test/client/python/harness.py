@@ -6,8 +6,11 @@ administrator.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
+import gc
 import json
+import logging
 import os
 import socketserver
 import subprocess
@@ -98,6 +101,28 @@ def until(read: Callable[[], Any]) -> Any:
             return value
         time.sleep(0.02)
     raise AssertionError("what the test waits for did not come within 60 s")
+
+
+@contextlib.contextmanager
+def no_task_forgotten() -> Iterator[None]:
+    """Fails if asyncio reports a task whose error nobody has read, or one that is left running when it is collected."""
+    reported: list[str] = []
+
+    class Reports(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage()
+            # gRPC's own poller writes other lines when one event loop follows another.
+            if "never retrieved" in text or "destroyed but it is pending" in text:
+                reported.append(text)
+
+    handler = Reports()
+    logging.getLogger("asyncio").addHandler(handler)
+    try:
+        yield
+        gc.collect()
+    finally:
+        logging.getLogger("asyncio").removeHandler(handler)
+    assert not reported, reported
 
 
 def beside(work: Callable[[], Any]) -> futures.Future[Any]:

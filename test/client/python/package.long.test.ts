@@ -5,16 +5,12 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { presentationId } from "../../../src/client/request-id.ts";
-import { isTextAsShown, runnableBlocks } from "../../architecture/page.ts";
 import { describeWithPackages } from "../../support/debian.ts";
 import type { TestService } from "../../support/service.ts";
 import { startRuledService } from "../harness.ts";
 import { installPythonPackage, PYTHON_PACKAGES, type PythonEnvironment } from "./python-library.ts";
 
 const run = promisify(execFile);
-// biome-ignore lint/suspicious/noExplicitAny: answers of many shapes, read by name
-type Json = any;
-
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 
 describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], function () {
@@ -45,43 +41,14 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
     return stdout + stderr;
   };
 
-  for (const client of ["blocking", "asyncio"])
-    it(`keeps its promises with the ${client} client.`, async () => {
-      expect(await python("-m", "unittest", `test_${client}`)).to.match(/^Ran \d+ tests.*\n\nOK$/m);
+  for (const [module, title] of [
+    ["blocking", "keeps its promises with the blocking client."],
+    ["asyncio", "keeps its promises with the asyncio client."],
+    ["frameworks", "guards tools of frameworks."],
+  ])
+    it(title as string, async () => {
+      expect(await python("-m", "unittest", `test_${module}`)).to.match(/^Ran \d+ tests.*\n\nOK$/m);
     });
-
-  it("does what its page shows.", async () => {
-    const readme = await readFile(join(ROOT, "src/client/python/README.md"), "utf8");
-    const mandate = {
-      name: "large payments need a person",
-      rules: [
-        {
-          type: "metadata",
-          decision: "escalate",
-          conditions: { rules: [{ field: "amount", operator: ">", value: 500 }] },
-        },
-      ],
-    };
-    const workspaceId = `w${randomUUID()}`;
-    const { secret }: Json = await service.rest("POST /v1/admin/workspaces", { workspace_id: workspaceId });
-    const call = async (path: string, body: object): Promise<Json> => {
-      const headers = { "x-api-key": secret, "content-type": "application/json" };
-      const response = await fetch(service.http + path, { method: "POST", headers, body: JSON.stringify(body) });
-      expect(response.status, path).to.equal(200);
-      return await response.json();
-    };
-    await call("/v1/enforce/mandates", mandate);
-    const { agent } = await call("/v1/enforce/agents", { name: "payer" });
-    const blocks = runnableBlocks(readme);
-    expect(blocks.map(({ language }) => language)).to.deep.equal(Array(4).fill("python"));
-    for (const { code, shown } of blocks) {
-      const env = { ...process.env, KEY: secret, AGENT: agent.agent_id };
-      const { stdout } = await run(environment.python, ["-c", code.replaceAll("127.0.0.1:7090", service.grpc)], {
-        env,
-      });
-      expect(isTextAsShown(stdout, shown?.text ?? ""), stdout).to.equal(true);
-    }
-  });
 
   it("holds the blocking forms of the asyncio modules, up to date.", async () => {
     const folder = dirname(environment.wheel);

@@ -12,7 +12,17 @@ import grpc
 import agent_control_plane as acp
 from agent_control_plane.proto import escalation_service_pb2 as escalations
 from agent_control_plane.proto import tool_service_pb2, tool_service_pb2_grpc
-from harness import KEY, URL, escalation, decisions_of, pending_of, register_agent, resolve, revoke
+from harness import (
+    KEY,
+    URL,
+    decisions_of,
+    escalation,
+    no_task_forgotten,
+    pending_of,
+    register_agent,
+    resolve,
+    revoke,
+)
 
 CALLS = 200
 
@@ -110,6 +120,39 @@ class Async(unittest.IsolatedAsyncioTestCase):
         call.cancel()
         self.assertEqual(await call, "tidied up")
 
+    async def test_leaves_no_task_with_an_error_that_nobody_sees_whenever_its_caller_cancels(self) -> None:
+        with no_task_forgotten():
+            for step in range(40):
+                action_type = ("pay", "danger.pay", "review.pay")[step % 3]
+                call = asyncio.ensure_future(self.guarded(action_type)(step))
+                await asyncio.sleep(step / 1000)
+                call.cancel()
+                await asyncio.wait([call])
+            del call
+
+    async def test_discards_what_a_cancelled_function_raises_also_if_its_caller_cancels_meanwhile(self) -> None:
+        running, stopping = asyncio.Event(), asyncio.Event()
+
+        @self.client.guard(agent_id=self.agent_id, action_type="work")
+        async def work() -> None:
+            running.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopping.set()
+                await asyncio.sleep(0.1)
+                raise RuntimeError("tidying up failed")
+
+        with no_task_forgotten():
+            call = asyncio.ensure_future(work())
+            await asyncio.wait_for(running.wait(), 60)
+            await asyncio.to_thread(revoke, self.agent_id)
+            await asyncio.wait_for(stopping.wait(), 60)
+            call.cancel()
+            await asyncio.wait([call])
+            del call
+            await asyncio.sleep(0.2)
+
     async def test_awaits_hooks_and_fails_closed_when_they_raise(self) -> None:
         seen: list[str] = []
 
@@ -148,6 +191,17 @@ class Loops(unittest.TestCase):
             return "read"
 
         self.assertEqual([asyncio.run(read()), asyncio.run(read())], ["read", "read"])
+
+    def test_ends_with_the_program_when_its_function_does(self) -> None:
+        agent_id, client = register_agent(), acp.AsyncClient(URL, KEY)
+        for error in (SystemExit(3), KeyboardInterrupt()):
+
+            @client.guard(agent_id=agent_id, action_type="read")
+            async def leave() -> None:
+                raise error
+
+            with no_task_forgotten(), self.assertRaises(type(error)):
+                asyncio.run(leave())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import decimal
+import functools
+import inspect
 import math
 import os
 import signal
@@ -12,6 +14,7 @@ import tempfile
 import threading
 import types
 import unittest
+import uuid
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -213,10 +216,11 @@ class Guard(unittest.TestCase):
                 server.shutdown()
         self.assertEqual(self.runs, [])
 
-    def test_runs_unchecked_only_behind_a_proxy_that_says_unavailable(self) -> None:
+    def test_never_runs_unchecked_behind_a_proxy_whatever_it_answers(self) -> None:
+        # A proxy that says unavailable may have passed the request on before.
         for status in (502, 503, 504, 301, 400, 401, 403, 404, 429, 500, 501, 505):
             faults: list[acp.ControlPlaneRequestError] = []
-            with Answering(status) as proxy, acp.Client(proxy.url, KEY, timeout=2) as client:
+            with Answering(status) as proxy, acp.Client(proxy.url, KEY, timeout=1) as client:
                 pay = self.guarded(
                     "pay",
                     client,
@@ -224,14 +228,25 @@ class Guard(unittest.TestCase):
                     on_unchecked=lambda fault, _: faults.append(fault),
                     abort_when_revoked=False,
                 )
-                if status in (502, 503, 504):
-                    self.assertEqual(pay(status), f"paid {status} EUR")
-                    self.assertEqual([fault.code for fault in faults], ["UNAVAILABLE"])
-                else:
-                    with self.assertRaises(acp.ControlPlaneRequestError, msg=str(status)):
-                        pay(status)
-                    self.assertEqual(faults, [])
-        self.assertEqual(len(self.runs), 3)
+                kind = acp.AgentBlockedError if status in (502, 503, 504) else acp.ControlPlaneRequestError
+                with self.assertRaises(kind, msg=str(status)):
+                    pay(status)
+                self.assertEqual(faults, [])
+        self.assertEqual(self.runs, [])
+
+    def test_runs_unchecked_where_nothing_listens_and_where_no_host_is(self) -> None:
+        for url in (NOWHERE, "control-plane.invalid:7090"):
+            faults: list[acp.ControlPlaneRequestError] = []
+            with acp.Client(url, KEY, timeout=1) as client:
+                pay = self.guarded(
+                    "pay",
+                    client,
+                    on_unreachable="allow",
+                    on_unchecked=lambda fault, _: faults.append(fault),
+                    abort_when_revoked=False,
+                )
+                self.assertEqual(pay(1), "paid 1 EUR")
+            self.assertEqual([(fault.code, fault.reached) for fault in faults], [("UNAVAILABLE", False)])
 
     def test_withdraws_its_ask_when_the_program_is_interrupted(self) -> None:
         # `_thread.interrupt_main` does not wake a thread that waits for a lock; the signal of a keyboard does.
@@ -308,6 +323,8 @@ class Guard(unittest.TestCase):
             {"on_unreachable": "ignore"},
             {"wait_on_escalate": None},
             {"accept_edits": True, "wait_on_escalate": False},
+            {"when_refused": "return"},
+            {"when_refused": "result", "wait_on_escalate": False},
             {"escalation_timeout": -1},
             {"escalation_poll_interval": 0},
             {"timeout": 0},
@@ -345,6 +362,192 @@ class Guard(unittest.TestCase):
                 self.assertEqual(self.guarded("pay", client)(1), "paid 1 EUR")
                 with self.assertRaises(acp.AgentBlockedError):
                     self.guarded("danger.pay", client)(1)
+
+
+class Arguments(unittest.TestCase):
+    """What rules see is what the function is called with."""
+
+    def setUp(self) -> None:
+        self.agent_id = register_agent()
+        self.runs: list[Any] = []
+        self.seen: list[Any] = []
+
+    def guard(self, **options: Any) -> Any:
+        def note(_: acp.InterceptResult, action: acp.Action) -> None:
+            self.seen.append((action.metadata or {})["arguments"])
+
+        return ADMIN.guard(agent_id=self.agent_id, action_type="pay", on_decision=note, abort_when_revoked=False, **options)
+
+    def test_a_name_given_twice_is_refused_before_anything_is_asked(self) -> None:
+        @self.guard()
+        def pay(amount: int, /, **more: int) -> None:
+            self.runs.append((amount, more))
+
+        @self.guard()
+        def spread(*amounts: int, **more: int) -> None:
+            self.runs.append((amounts, more))
+
+        @self.guard(stop_argument="stop")
+        def work(text: str, *, stop: acp.StopSignal, **more: int) -> None:
+            self.runs.append((text, stop, more))
+
+        for call in (
+            lambda: pay(9000, amount=1),
+            lambda: spread(9000, amounts=1),
+            lambda: work("a", stop=1),
+        ):
+            with self.assertRaisesRegex(TypeError, "got multiple values for argument '(amount|amounts|stop)'"):
+                call()
+        self.assertEqual((self.runs, decisions_of(self.agent_id)), ([], []))
+        pay(9000, amounts=1)
+        self.assertEqual((self.seen, self.runs), ([{"amount": 9000, "amounts": 1}], [(9000, {"amounts": 1})]))
+
+    def test_arguments_that_do_not_fit_are_refused_before_anything_is_asked(self) -> None:
+        for options in ({}, {"to_arguments": lambda *args, **kwargs: {"all": [*args, *kwargs.values()]}}):
+
+            @self.guard(**options)
+            def pay(amount: int, to: str = "Ann") -> None:
+                self.runs.append((amount, to))
+
+            for args, kwargs in (((), {}), ((1, "Ann", 3), {}), ((1,), {"amount": 2}), ((1,), {"too": "Ann"})):
+                with self.assertRaises(TypeError):
+                    pay(*args, **kwargs)
+        self.assertEqual((self.runs, decisions_of(self.agent_id)), ([], []))
+
+    def test_defaults_are_those_that_rules_saw_also_behind_a_wrapper_with_others(self) -> None:
+        def generous(function: Any) -> Any:
+            @functools.wraps(function)
+            def wrapper(fee: int = 9000, /, amount: int = 9000, *, to: str = "evil") -> Any:
+                return function(fee, amount, to=to)
+
+            return wrapper
+
+        @self.guard()
+        @generous
+        def pay(fee: int = 0, /, amount: int = 1, *, to: str = "Ann") -> None:
+            self.runs.append((fee, amount, to))
+
+        pay()
+        pay(2, to="Bob")
+        self.assertEqual([tuple(each.values()) for each in self.seen], self.runs)
+        self.assertEqual(self.runs, [(0, 1, "Ann"), (2, 1, "Bob")])
+
+    def test_a_signal_before_other_arguments_moves_none_of_them(self) -> None:
+        @self.guard(stop_argument="stop")
+        def work(text: str, stop: acp.StopSignal | None = None, times: int = 1) -> None:
+            self.runs.append((text, type(stop), times))
+
+        work("a", 5)
+        self.assertEqual((self.seen, self.runs), ([{"text": "a", "times": 5}], [("a", acp.StopSignal, 5)]))
+        self.assertEqual(str(inspect.signature(work)), "(text: 'str', times: 'int' = 1) -> 'None'")
+        self.assertEqual(set(work.__annotations__), {"text", "times", "return"})
+        with self.assertRaisesRegex(TypeError, "`stop_argument` names `stop`, which cannot be passed by its name"):
+
+            @self.guard(stop_argument="stop")
+            def amid(stop: acp.StopSignal, *texts: str) -> None: ...
+
+    def test_the_object_of_a_method_is_no_argument(self) -> None:
+        guard, runs = self.guard, self.runs
+
+        def logged(function: Any) -> Any:
+            return functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+
+        class Account:
+            @guard()
+            def pay(this, amount: int) -> None:
+                runs.append((type(this).__name__, amount))
+
+            @classmethod
+            @guard()
+            def open(cls, amount: int) -> None:
+                runs.append((cls.__name__, amount))
+
+            @staticmethod
+            @guard()
+            def between(self: int, amount: int) -> None:
+                runs.append((self, amount))
+
+            @logged
+            @guard()
+            def audited(self, amount: int) -> None:
+                runs.append((type(self).__name__, amount))
+
+            @property
+            @guard()
+            def balance(self) -> None:
+                runs.append((type(self).__name__, None))
+
+            def plain(self, amount: int) -> None:
+                runs.append((type(self).__name__, amount))
+
+        class Savings(Account): ...
+
+        account = Savings()
+        for call in (account.pay, account.audited, account.open, Savings.open, guard()(account.plain)):
+            call(3)
+            self.assertEqual((self.seen.pop(), runs.pop()), ({"amount": 3}, ("Savings", 3)))
+        Account.pay.with_options(request_id=str(uuid.uuid4()))(account, 4)
+        self.assertEqual((self.seen.pop(), runs.pop()), ({"amount": 4}, ("Savings", 4)))
+        account.balance
+        self.assertEqual((self.seen.pop(), runs.pop()), ({}, ("Savings", None)))
+        account.between(1, 2)
+        self.assertEqual((self.seen.pop(), runs.pop()), ({"self": 1, "amount": 2}, (1, 2)))
+
+    def test_a_parameter_that_is_called_self_is_an_argument_like_any_other(self) -> None:
+        @self.guard()
+        def pay(self: int, amount: int) -> int:
+            return self + amount
+
+        self.assertEqual(pay(9000, 1), 9001)
+        self.assertEqual(self.seen, [{"self": 9000, "amount": 1}])
+
+    def test_methods_that_are_guarded_above_their_kind_are_refused(self) -> None:
+        for kind in (classmethod, staticmethod):
+            with self.assertRaisesRegex(TypeError, f"`@{kind.__name__}` belongs above `guard`"):
+                self.guard()(kind(lambda amount: None))
+
+
+class Refused(unittest.TestCase):
+    def setUp(self) -> None:
+        self.agent_id = register_agent()
+
+    def guarded(self, action_type: str, client: acp.Client = ADMIN, **options: Any) -> Any:
+        @client.guard(agent_id=self.agent_id, action_type=action_type, when_refused="result", **options)
+        def pay(amount: int) -> str:
+            return f"paid {amount}"
+
+        return pay
+
+    def test_calls_return_the_text_for_the_model(self) -> None:
+        self.assertEqual(self.guarded("pay")(1), "paid 1")
+        self.assertRegex(self.guarded("danger.pay")(1), '^The action "danger.pay" was not carried out.*too dangerous')
+        self.assertIn("nobody answered in time", self.guarded("review.pay", escalation_timeout=0.2)(1))
+        away = acp.Client(NOWHERE, KEY, timeout=0.2)
+        self.assertIn("the check is not available", self.guarded("pay", away)(1))
+
+    def test_calls_still_raise_what_no_model_can_act_on(self) -> None:
+        self.agent_id = "agt_unknown"
+        with self.assertRaises(acp.ControlPlaneRequestError):
+            self.guarded("pay")(1)
+        self.agent_id = register_agent()
+        running = threading.Event()
+
+        @ADMIN.guard(agent_id=self.agent_id, action_type="work", when_refused="result", stop_argument="stop")
+        def work(stop: acp.StopSignal) -> None:
+            running.set()
+            stop.wait()
+
+        call = beside(work)
+        until(running.is_set)
+        revoke(self.agent_id)
+        self.assertIsInstance(call.exception(timeout=60), acp.AgentStoppedError)
+
+        @ADMIN.guard(agent_id=register_agent(), action_type="work", when_refused="result")
+        def outer() -> None:
+            raise acp.AgentBlockedError("of another guard", "block")
+
+        with self.assertRaisesRegex(acp.AgentBlockedError, "of another guard"):
+            outer()
 
 
 class Wait(unittest.TestCase):
@@ -459,9 +662,12 @@ class Watch(unittest.TestCase):
 
 class Options(unittest.TestCase):
     def test_take_no_address_that_cannot_be_right(self) -> None:
-        for url in (None, "", "not an address", "control.example.com", "localhost:0", "localhost:99999", "ftp://x:1", "https://"):
-            with self.assertRaisesRegex((TypeError, ValueError), "^`url`"):
+        for url in (None, "", "not an address", "localhost:0", "localhost:99999", "ftp://x:1", "https://"):
+            with self.assertRaisesRegex((TypeError, ValueError), "^`url` must be an address such as .*, not "):
                 acp.Client(url, KEY)  # type: ignore[arg-type]
+        for url in ("control.example.com", "localhost", "[::1]"):
+            with self.assertRaisesRegex(ValueError, "^`url` must be .* has neither a port nor a scheme$"):
+                acp.Client(url, KEY)
         with self.assertRaises(ValueError) as raised:
             acp.Client("https://me:secret@control.example.com", KEY)
         self.assertNotIn("secret", str(raised.exception))

@@ -23,7 +23,14 @@ async def pay_async(amount: int) -> str:
     return f"paid {amount}"
 
 
+@client.guard(agent_id="agt_1", action_type="pay", when_refused="result")
+def pay_or_say(amount: int) -> int:
+    return amount
+
+
 paid: str = pay(1)
+said: Union[int, str] = pay_or_say(1)
+silent: int = pay_or_say(1)  # wrong
 other: str = pay.with_options(session_id="ses_1")(1)
 later: Union[str, acp.PendingApproval] = pay_later(1)
 unsure: str = pay_later(1)  # wrong

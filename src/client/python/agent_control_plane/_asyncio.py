@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from ._channel import Channels, KeyedChannel, Line
-from ._faults import request_error_from
+from ._faults import broken_stream, request_error_from
 from ._methods import LAST_WORDS, Method, StreamEndedError
 from ._options import Address
 from .errors import ControlPlaneRequestError
@@ -180,6 +180,9 @@ class AsyncStream(Generic[Response]):
             self._items.put_nowait(StreamEndedError)
         except grpc.RpcError as error:
             self._items.put_nowait(request_error_from(error))
+        except Exception as error:
+            # grpc.aio fails in code of its own when a call ends or its channel closes at the wrong moment.
+            self._items.put_nowait(broken_stream(error))
         finally:
             self._call.cancel()
             self._connection.release(self._line)

@@ -85,7 +85,7 @@ async def run(
             watch.on_session_killed(settings.session_id, functools.partial(stopped.set, killed))
             await _within(READY_GRACE, watch.wait_ready())
         stopped.raise_if_set()
-        return await _run_until(stopped, asyncio.ensure_future(_call(function, args, kwargs)))
+        return await _run_until(stopped, asyncio.ensure_future(_call_beside(function, args, kwargs)))
 
 
 async def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -93,8 +93,25 @@ async def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Map
     return await result if inspect.isawaitable(result) else result
 
 
+class _Exit:
+    """Error of a function that ends the program."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+async def _call_beside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Calls a function in a task of its own. Returns an error that ends the program: raised here it would end the event loop."""
+    try:
+        return await _call(function, args, kwargs)
+    except (KeyboardInterrupt, SystemExit) as error:
+        return _Exit(error)
+
+
 async def _run_until(stopped: StopSignal, running: asyncio.Task[Any]) -> Any:
     """Awaits the end of a function, or cancels it and raises the signal's error."""
+    # An error of a function whose result is discarded counts as retrieved, so that asyncio does not report it.
+    running.add_done_callback(lambda task: task.cancelled() or task.exception())
     hearing = asyncio.ensure_future(_heard(stopped))
     try:
         while not running.done() and not stopped.is_set():
@@ -104,11 +121,12 @@ async def _run_until(stopped: StopSignal, running: asyncio.Task[Any]) -> Any:
                 # The function decides how the call ends, as if it were awaited directly.
                 running.cancel()
         if stopped.error is None:
-            return running.result()
+            result = running.result()
+            if isinstance(result, _Exit):
+                raise result.error
+            return result
         if running.cancel():
             await asyncio.wait([running], timeout=_STOP_GRACE)
-        # Marks an error of the cancelled function as retrieved, so that asyncio does not report it.
-        running.add_done_callback(lambda task: task.cancelled() or task.exception())
         raise stopped.error
     finally:
         hearing.cancel()

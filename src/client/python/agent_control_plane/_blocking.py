@@ -14,7 +14,7 @@ from typing import Any, Generic, Optional, TypeVar
 import grpc
 
 from ._channel import Channels, Line
-from ._faults import request_error_from
+from ._faults import broken_stream, request_error_from
 from ._methods import LAST_WORDS, Method, StreamEndedError
 from ._options import Address
 from .errors import CallCancelledError, ControlPlaneRequestError
@@ -257,7 +257,7 @@ class Stream(Generic[Response]):
         except grpc.RpcError as error:
             self._items.put(request_error_from(error))
         except Exception as error:
-            self._items.put(error)
+            self._items.put(broken_stream(error))
 
     def _read_all(self, method: Method[Response], request: Any) -> None:
         line, callee = self._connection.begin_stream(method)

@@ -59,12 +59,13 @@ class _AnyGuardOptions(CommonOptions, total=False):
     escalation_timeout: float
     #: Seconds between polls of the status while no stream delivers. Default 2.
     escalation_poll_interval: float
-    #: Behaviour if the control plane cannot be reached or does not respond. Default `block`. `allow` runs the function unchecked.
-    #: It does not override a decision or a wait for a person, and a wrong address or key does not count as unreachable.
+    #: Behaviour if no connection to the control plane can be made: nothing listens, no way to its host, no such name. Default
+    #: `block`. `allow` runs the function unchecked. It never does so once a request may have arrived, which may have been decided:
+    #: not after a broken connection, no response in time, or an answer of something in between.
     on_unreachable: Literal["block", "allow"]
-    #: Called with the fault before a function runs unchecked. If it raises, the function does not run.
+    #: Called as `on_unchecked(fault, action)` before a function runs unchecked. If it raises, the function does not run.
     on_unchecked: Optional[Callable[[ControlPlaneRequestError, Action], Any]]
-    #: Called with every decision before it takes effect. If it raises, the function does not run.
+    #: Called as `on_decision(result, action)` before a decision takes effect. If it raises, the function does not run.
     on_decision: Optional[Callable[[InterceptResult, Action], Any]]
     #: Time limit of one intercept in seconds, retries included. Default: the client's.
     timeout: Optional[float]
@@ -82,9 +83,7 @@ class _Required(TypedDict):
     action_type: str
 
 
-class GuardOptions(_Required, _AnyGuardOptions, total=False):
-    """Options of a function whose escalated calls wait for a person."""
-
+class _WaitingGuardOptions(_Required, _AnyGuardOptions, total=False):
     wait_on_escalate: Literal[True]
     #: True runs the function with the arguments that a person approved instead. Default: such a call is rejected.
     accept_edits: bool
@@ -93,10 +92,27 @@ class GuardOptions(_Required, _AnyGuardOptions, total=False):
     from_arguments: Optional[Callable[..., Arguments]]
 
 
+class GuardOptions(_WaitingGuardOptions, total=False):
+    """Options of a function whose escalated calls wait for a person, and whose refused calls raise."""
+
+    when_refused: Literal["raise"]
+
+
+class _Answers(TypedDict):
+    #: `result` returns `for_model` of the error instead of raising an `AgentBlockedError`. Default `raise`. An `AgentStoppedError`
+    #: is always raised.
+    when_refused: Literal["result"]
+
+
+class AnsweringGuardOptions(_WaitingGuardOptions, _Answers):
+    """Options of a function whose refused calls return the text for the language model that made them."""
+
+
 class UnwaitingGuardOptions(_Required, _AnyGuardOptions, total=False):
     """Options of a function whose calls return a `PendingApproval` at once when they escalate."""
 
     wait_on_escalate: Literal[False]
+    when_refused: Literal["raise"]
 
 
 class Guarded(Protocol[P, R_co]):
@@ -142,6 +158,7 @@ class GuardSettings:
     on_unchecked: Optional[Callable[[ControlPlaneRequestError, Action], Any]] = None
     on_decision: Optional[Callable[[InterceptResult, Action], Any]] = None
     timeout: Optional[float] = None
+    when_refused: str = "raise"
     abort_when_revoked: bool = True
     stop_argument: Optional[str] = None
 
@@ -150,8 +167,12 @@ class GuardSettings:
             raise ValueError(f"`on_unreachable` must be `block` or `allow`, not `{self.on_unreachable}`")
         if not isinstance(self.wait_on_escalate, bool):
             raise TypeError(f"`wait_on_escalate` must be True or False, not `{self.wait_on_escalate}`")
+        if self.when_refused not in ("raise", "result"):
+            raise ValueError(f"`when_refused` must be `raise` or `result`, not `{self.when_refused}`")
         if self.accept_edits and not self.wait_on_escalate:
             raise ValueError("`accept_edits` needs `wait_on_escalate`: edited arguments come with the approval")
+        if self.when_refused == "result" and not self.wait_on_escalate:
+            raise ValueError("`when_refused` needs `wait_on_escalate`: a `PendingApproval` is no text for a model")
         WaitOptions(self.escalation_timeout, self.escalation_poll_interval).check("escalation_")
         if self.timeout is not None:
             check_positive("timeout", self.timeout)

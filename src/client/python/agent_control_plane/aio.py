@@ -17,10 +17,18 @@ from ._async.watch import create_watches
 from ._asyncio import AsyncConnection, AsyncWire
 from ._asyncio_run import AsyncAgentWatch as AsyncAgentWatch
 from ._asyncio_run import check_function, run
-from ._guard_options import AsyncFunction, AsyncGuarded, GuardOptions, GuardSettings, UnwaitingGuardOptions
+from ._guard_options import (
+    AnsweringGuardOptions,
+    AsyncFunction,
+    AsyncGuarded,
+    GuardOptions,
+    GuardSettings,
+    UnwaitingGuardOptions,
+)
 from ._guarded_call import Binding, Guarding
 from ._options import DEFAULT_TIMEOUT, address_from, check_api_key, check_positive
 from ._wait_options import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT, WaitOptions
+from .errors import AgentBlockedError
 from .results import Action, EditedApproval, InterceptResult, PendingApproval, Verdict
 # only blocking: from .stop_signal import StopSignal
 
@@ -106,14 +114,20 @@ class AsyncClient:
 
     @overload
     def guard(
+        self, **options: Unpack[AnsweringGuardOptions]
+    ) -> Callable[[AsyncFunction[P, R]], AsyncGuarded[P, Union[R, str]]]: ...
+
+    @overload
+    def guard(
         self, **options: Unpack[UnwaitingGuardOptions]
     ) -> Callable[[AsyncFunction[P, R]], AsyncGuarded[P, Union[R, PendingApproval]]]: ...
 
     def guard(self, **options: Any) -> Any:
         """Decorates a function so that it MUST NOT run unless the control plane allows exactly this call.
 
-        Otherwise the call raises: an `AgentBlockedError` for a block, a rejection, a timeout and an unreachable control plane; a
-        `ControlPlaneRequestError` for an invalid request. `GuardOptions` describes the options.
+        Otherwise the call raises: an `AgentBlockedError` for a block, a rejection, a timeout and an unreachable control plane,
+        whose text it returns with `when_refused="result"`; a `ControlPlaneRequestError` for an invalid request; a `TypeError` for
+        arguments that do not fit the function. `GuardOptions` describes the options.
         """
         settings = GuardSettings(**options)
         if settings.cancel is not None:  # only asyncio
@@ -195,14 +209,25 @@ class AsyncClient:
     def _guarded(self, function: Callable[..., Any], settings: GuardSettings) -> Any:
         check_function(function)
         timeout = self._timeout if settings.timeout is None else settings.timeout
-        guarding = Guarding(settings, Binding(function, settings), timeout)
+        binding = Binding(function, settings)
+        guarding = Guarding(settings, binding, timeout)
 
         @functools.wraps(function)
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             wire = AsyncWire(self._connection)  # only asyncio
             # only blocking: wire = Wire(self._connection, settings.cancel)
-            permitted = await permit(wire, guarding, args, kwargs)
+            try:
+                permitted = await permit(wire, guarding, args, kwargs)
+            except AgentBlockedError as error:
+                if settings.when_refused == "result":
+                    return error.for_model
+                raise
             return permitted if isinstance(permitted, PendingApproval) else await run(self.watch, function, settings, permitted)
 
+        if settings.stop_argument is not None:
+            # Frameworks describe a tool by its signature and annotations. No model passes a `StopSignal`.
+            guarded.__signature__ = binding.signature  # type: ignore[attr-defined]
+            annotations = guarded.__annotations__.items()
+            guarded.__annotations__ = {name: each for name, each in annotations if name != settings.stop_argument}
         guarded.with_options = lambda **given: self._guarded(function, settings.with_options(given))  # type: ignore[attr-defined]
         return guarded

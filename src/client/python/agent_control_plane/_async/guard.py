@@ -36,7 +36,7 @@ async def permit(
     elif result is not None:
         check_allowed(result, action)
         check_unchanged(call, action, result)
-    return call.args, dict(call.kwargs)
+    return call.to_run()
 
 
 async def _wait_for_approval(
