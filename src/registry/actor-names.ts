@@ -14,7 +14,8 @@ const CACHE_MS = 1_000;
 /** Names of people, keys and credentials: a person's verified email address or name, a key's owner or name. */
 export class ActorNames {
   readonly #pool: Pool;
-  readonly #known = new LRUCache<string, string>({ max: CACHED_NAMES, ttl: CACHE_MS });
+  // By size: with a maximum of entries the room for all of them is taken at once.
+  readonly #known = new LRUCache<string, string>({ maxSize: CACHED_NAMES, sizeCalculation: () => 1, ttl: CACHE_MS });
 
   constructor(pool: Pool) {
     this.#pool = pool;
