@@ -7,6 +7,7 @@ import { readMandates } from "./mandate-commands.ts";
 import { nameKey } from "./name-key.ts";
 import { type CallService, serviceFrom } from "./service.ts";
 
+const ALONE = "; each test is decided with its mandate alone";
 /** Maximum failing tests of one mandate that are printed. */
 const MAX_PRINTED = 20;
 
@@ -18,8 +19,9 @@ export const mandateTest: Command = {
   details: [
     "",
     "<mandate> is an id or a name. The tests are boundary cases of each rule. Their expected results come from an evaluator that",
-    "shares no code with the rules. They belong to one version of a mandate: --generate generates missing tests, and needs a key of",
-    "the role admin or operator. Nothing else is written. Exit code 1 says that a test fails, or that a version has no tests.",
+    "shares no code with the rules. Each is decided with its mandate alone: other mandates, permissions and tool policies do not take",
+    "part. Tests belong to one version of a mandate: --generate generates missing tests, and needs a key of the role admin or",
+    "operator. Nothing else is written. Exit code 1 says that a test fails, or that a version has no tests.",
   ],
   options: ["url", "key", "generate", "junit"],
   async run(input) {
@@ -90,7 +92,10 @@ function report(suites: readonly MandateSuite[]): CommandReport {
   const untested = suites.filter(isUntested).length;
   const without = untested === 0 ? "" : `, ${untested} ${untested === 1 ? "mandate" : "mandates"} without tests`;
   return {
-    lines: [...suites.flatMap(suiteLines), `${results.length - failed} passed, ${failed} failed${without}`],
+    lines: [
+      ...suites.flatMap(suiteLines),
+      `${results.length - failed} passed, ${failed} failed${without}${results.length === 0 ? "" : ALONE}`,
+    ],
     json: {
       passed: results.length - failed,
       failed,

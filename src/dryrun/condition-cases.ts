@@ -125,32 +125,33 @@ function settle(tried: readonly Tried[], start: Args, isHeldWanted: boolean): Ar
   return args;
 }
 
-function casesOf(
-  { condition, steps, values, siblings, holds }: Tried,
-  around: Args,
-  at: (name: string, args: Args) => Case,
-) {
+function casesOf(tried: Tried, around: Args, at: (name: string, args: Args) => Case) {
+  const { condition, steps, values, holds } = tried;
   const name = `\`${condition.field}\``;
   const cases = values.map(({ label, value }) => at(`${name} ${label}`, withValueAt(around, steps, value) as Args));
   return [
     ...cases,
-    ...currencyCases(name, condition, siblings, around, at),
+    ...currencyCases(name, tried, around, at),
     ...elementCases(name, steps, values, around, holds, at),
     ...parentCases(steps, around, at),
   ];
 }
 
+/** Lists cases of an amount's currency. The amount is one with which the currency alone decides, if there is one. */
 function currencyCases(
   name: string,
-  { currency }: NaiveCondition,
-  siblings: Tried["siblings"],
+  { condition: { currency }, steps, values, siblings, holds }: Tried,
   around: Args,
   at: (name: string, args: Args) => Case,
 ): Case[] {
   if (currency === undefined || siblings.length === 0) return [];
   const other = currency.trim().toUpperCase() === "XTS" ? "CHF" : "XTS";
   const spelled = currency === currency.toUpperCase() ? currency.toLowerCase() : currency.toUpperCase();
-  const told = (value: Json | undefined): Args => withCurrency(around, siblings, value);
+  const isDecided = (args: Args): boolean =>
+    holds(withCurrency(args, siblings, currency)) !== holds(withCurrency(args, siblings, other));
+  const amounts = values.map(({ value }) => withValueAt(around, steps, value) as Args);
+  const priced = amounts.find(isDecided) ?? around;
+  const told = (value: Json | undefined): Args => withCurrency(priced, siblings, value);
   const [first, second] = siblings;
   return [
     at(`${name} in another currency`, told(other)),

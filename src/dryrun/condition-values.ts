@@ -64,6 +64,7 @@ function aroundText(text: string): TriedValue[] {
     tried("with more at its end", `${text}x`),
     tried("with more before it", `x${text}`),
     tried("without its last character", [...text.trim()].slice(0, -1).join("")),
+    tried("without its first character", [...text.trim()].slice(1).join("")),
     tried("another text", text.trim() === "other" ? "another" : "other"),
   ];
 }
@@ -121,6 +122,7 @@ function ofParts({ value }: NaiveCondition, { types, elementTypes = [] }: Argume
     ...words.map((word) => tried("a text with one of them", `a ${word} z`)),
     ...words.map((_, index) => tried("a text with all but one", `a ${words.toSpliced(index, 1).join(" ")} z`)),
     ...words.map((word) => tried("a text with one of them but for its end", [...word].slice(0, -1).join(""))),
+    ...words.map((word) => tried("a text with one of them but for its beginning", [...word].slice(1).join(""))),
     tried("a text without them", "~"),
   ];
   const takes = (type: string): boolean => types.length === 0 || types.includes(type);

@@ -164,12 +164,15 @@ export function sampleText(
   }
 }
 
+/** Maximum number of characters of a sample that are each left out in turn. */
+const MAX_LEFT_OUT = 24;
+
 /** Returns texts close to a sample of an expression in which the expression is not found. */
 export function nearMisses(pattern: string, sample: string, patterns: NaivePatterns): readonly string[] {
   const characters = [...sample];
   const close = [
     characters.slice(0, -1).join(""),
-    characters.slice(1).join(""),
+    ...characters.slice(0, MAX_LEFT_OUT).map((_, index) => characters.toSpliced(index, 1).join("")),
     `x${sample}`,
     `${sample}x`,
     "nothing to see",

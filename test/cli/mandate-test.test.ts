@@ -44,11 +44,13 @@ describe("agentctl mandate test", () => {
   it("generates what is missing, runs it, and names the mandates.", async () => {
     const one = await run("known PAYEES", "--generate");
     expect(one.code).to.equal(0);
-    expect(one.stdout).to.match(/^"Known payees" version 1: \d+ passed, 0 failed\n\d+ passed, 0 failed\n$/);
+    expect(one.stdout).to.match(
+      /^"Known payees" version 1: \d+ passed, 0 failed\n\d+ passed, 0 failed; each test is decided with its mandate alone\n$/,
+    );
     const all = await run();
     expect(all.code).to.equal(1);
     expect(all.stdout).to.contain('"large & \\"odd\\" <1>" version 1: no tests; run `agentctl mandate test mnd_');
-    expect(all.stdout).to.match(/, 1 mandate without tests\n$/);
+    expect(all.stdout).to.match(/, 1 mandate without tests; each test is decided with its mandate alone\n$/);
     const generated = await run("--generate", "--json");
     const { failed, mandates } = generated.json() as { failed: number; mandates: { results: object[] }[] };
     expect(failed).to.equal(0);

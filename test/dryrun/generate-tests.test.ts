@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { create, type JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { ConditionsSchema, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
@@ -12,7 +12,11 @@ const NONE = new Set<number>();
 const PAYMENT = toolFrom(
   {
     type: "object",
-    properties: { amount: { type: "integer" }, currency: { type: "string", enum: ["EUR", "USD"] } },
+    properties: {
+      amount: { type: "integer" },
+      currency: { type: "string", enum: ["EUR", "USD"] },
+      note: { type: "string" },
+    },
     required: ["amount"],
   },
   "send_payment",
@@ -36,8 +40,12 @@ describe("generated tests", () => {
   });
 
   it("fail for nearly every change of a rule.", async () => {
-    const { share, missed } = await shareFound(200, 1);
+    const { share, missed, byKind } = await shareFound(200, 1);
     expect(share, JSON.stringify(missed, undefined, 1)).to.be.at.least(0.93);
+    for (const kind of ["currency", "ending", "repeat"]) {
+      expect(byKind[kind]?.all, kind).to.be.above(0);
+      expect(byKind[kind]?.found, JSON.stringify(missed, undefined, 1)).to.equal(byKind[kind]?.all);
+    }
   });
 
   it("are the same for the same mandate, with ids of their own.", async () => {
@@ -68,6 +76,91 @@ describe("generated tests", () => {
         because: "`amount` is an amount in another currency, which counts as a violation, so the rule fires",
       },
     ]);
+  });
+
+  /** One change of a condition, or of a pattern, each of which makes a rule fire for more or for less. */
+  const CHANGES: readonly (readonly [what: string, before: object, after: object])[] = [
+    [
+      "loses its currency",
+      { field: "amount", operator: ">", value: 500, currency: "EUR" },
+      { field: "amount", operator: ">", value: 500 },
+    ],
+    [
+      "loses the currency of a lower bound",
+      { field: "amount", operator: "<=", value: 0, currency: "EUR" },
+      { field: "amount", operator: "<=", value: 0 },
+    ],
+    [
+      "loses the currency of a range",
+      { field: "amount", operator: "between", value: [5, 9], currency: "EUR" },
+      { field: "amount", operator: "between", value: [5, 9] },
+    ],
+    [
+      "has another currency",
+      { field: "amount", operator: ">", value: 500, currency: "EUR" },
+      { field: "amount", operator: ">", value: 500, currency: "USD" },
+    ],
+    [
+      "loses the first character of an ending",
+      { field: "note", operator: "ends_with", value: "yz" },
+      { field: "note", operator: "ends_with", value: "z" },
+    ],
+    [
+      "loses the last character of a beginning",
+      { field: "note", operator: "starts_with", value: "yz" },
+      { field: "note", operator: "starts_with", value: "y" },
+    ],
+    [
+      "loses the first character of a part",
+      { field: "note", operator: "contains", value: "yz" },
+      { field: "note", operator: "contains", value: "z" },
+    ],
+    [
+      "may repeat blanks no times",
+      { field: "note", operator: "matches", value: "rm\\s+-rf" },
+      { field: "note", operator: "matches", value: "rm\\s*-rf" },
+    ],
+    [
+      "may repeat a letter no times",
+      { field: "note", operator: "matches", value: "^a+$" },
+      { field: "note", operator: "matches", value: "^a*$" },
+    ],
+  ];
+  for (const decision of ["block", "allow"]) {
+    for (const [what, before, after] of CHANGES) {
+      it(`fail for a rule that decides \`${decision}\` and ${what}.`, async () => {
+        const rule = (condition: object): RuleJson => ({
+          type: "argument",
+          tool: "send_payment",
+          decision,
+          conditions: { rules: [{ field: "note", operator: "exists" }, condition as JsonObject] },
+        });
+        const { tests } = await suiteOf([rule(before)]);
+        const changed = mandateFrom([rule(after)], {}, lookup(PAYMENT));
+        const { runs } = await runTests(tests, changed, lookup(PAYMENT));
+        expect(runs.filter(({ passed }) => !passed).map(({ test }) => test.name)).not.to.deep.equal([]);
+      });
+    }
+  }
+
+  it("fail for a content rule whose pattern may repeat no times.", async () => {
+    const rule = (pattern: string): RuleJson => ({
+      type: "content",
+      decision: "block",
+      conditions: { patterns: [pattern] },
+    });
+    const { tests } = await suiteOf([rule("drop\\s+table")]);
+    const { runs } = await runTests(tests, mandateFrom([rule("drop\\s*table")]), lookup());
+    expect(runs.filter(({ passed }) => !passed).map(({ test }) => test.name)).not.to.deep.equal([]);
+  });
+
+  it("leave the decision on an amount in another currency to the currency.", async () => {
+    const { tests } = await suiteOf([amountRule(500)]);
+    const inOther = tests.find(({ name }) => name === "`amount` in another currency");
+    expect(inOther?.action.metadata?.arguments).to.include({ amount: 499, currency: "XTS" });
+    const inCurrency = tests.find(({ name }) => name === "`amount` in the currency in another case and with blanks");
+    expect(inCurrency?.action.metadata?.arguments).to.include({ amount: 499, currency: " eur " });
+    expect([inOther?.expected.fires, inCurrency?.expected.fires]).to.deep.equal([true, false]);
   });
 
   it("take the counts at a limit, one below and one above.", async () => {

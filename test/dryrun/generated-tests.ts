@@ -48,6 +48,7 @@ export async function shareFound(mutations: number, seed: number) {
       byKind.set(change.kind, { found: counts.found + Number(isFound), all: counts.all + 1 });
       if (!isFound)
         missed.push({
+          kind: change.kind,
           before: mandate.rules[change.rule],
           after: change.rules[change.rule],
           others: mandate.rules.length - 1,

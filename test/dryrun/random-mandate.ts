@@ -187,18 +187,20 @@ export function randomMandate(from: Draw): RandomMandate {
 
 type Path = readonly (string | number)[];
 
-function put(value: JsonValue | undefined, [step, ...rest]: Path, end: JsonValue): JsonValue {
-  if (step === undefined) return end;
+function put(value: JsonValue | undefined, [step, ...rest]: Path, end: JsonValue | undefined): JsonValue {
+  if (step === undefined) return end as JsonValue;
   if (typeof step === "number") return (value as JsonValue[]).with(step, put((value as JsonValue[])[step], rest, end));
-  const object = (value ?? {}) as JsonObject;
-  return { ...object, [step]: put(object[step], rest, end) };
+  const { [step]: before, ...others } = (value ?? {}) as JsonObject;
+  const after = put(before, rest, end);
+  return after === undefined ? others : { ...(value as JsonObject), [step]: after };
 }
 
 /** A change of one value of a rule. */
 interface Change {
-  readonly kind: "bound" | "operator" | "field" | "decision";
+  readonly kind: "bound" | "operator" | "field" | "decision" | "currency" | "ending" | "repeat";
   readonly path: Path;
-  readonly value: JsonValue;
+  /** Undefined removes the value. */
+  readonly value: JsonValue | undefined;
 }
 
 function boundChange(from: Draw, value: JsonValue, path: Path): Change {
@@ -210,7 +212,7 @@ function boundChange(from: Draw, value: JsonValue, path: Path): Change {
     if (value.length > 1 && from(fc.nat, 1) === 0) return change(value.toSpliced(at, 1));
     return {
       ...boundChange(from, value[at] as JsonValue, path),
-      value: value.with(at, boundChange(from, value[at] as JsonValue, []).value),
+      value: value.with(at, boundChange(from, value[at] as JsonValue, []).value as JsonValue),
     };
   }
   const text = String(value);
@@ -239,10 +241,37 @@ const BOUNDS = [
   "time_zone",
 ];
 
+/**
+ * Changes that widen a rule or narrow it by little: a currency removed, an ending cut, a `+` that becomes `*`. Conditions on one
+ * field together may leave such a change without effect, and so does presence, which a currency does not alter.
+ */
+function subtleChange(from: Draw, { conditions }: RuleJson): Change | undefined {
+  const { rules = [], patterns = [] } = conditions as { rules?: JsonObject[]; patterns?: string[] };
+  const found = rules.flatMap(({ field, currency, operator, value }, at): Change[] => {
+    if (rules.filter((other) => other.field === field).length > 1 || String(operator).endsWith("exists")) return [];
+    const path = ["conditions", "rules", at];
+    const repeated = operator === "matches" ? String(value).replace("+", "*") : value;
+    return [
+      ...(currency === undefined ? [] : [{ kind: "currency", path: [...path, "currency"], value: undefined } as const]),
+      ...(operator === "ends_with" && typeof value === "string" && value.length > 1
+        ? [{ kind: "ending", path: [...path, "value"], value: value.slice(1) } as const]
+        : []),
+      ...(repeated === value ? [] : [{ kind: "repeat", path: [...path, "value"], value: repeated } as const]),
+    ];
+  });
+  const repeats = patterns.flatMap((pattern, at): Change[] => {
+    const value = pattern.replace("+", "*");
+    return value === pattern ? [] : [{ kind: "repeat", path: ["conditions", "patterns", at], value }];
+  });
+  const all = [...found, ...repeats];
+  return all.length === 0 ? undefined : draw(from, all);
+}
+
 function changeOf(from: Draw, rule: RuleJson, tools: ToolLookup): Change | undefined {
-  const kind = draw(from, ["bound", "bound", "operator", "field", "decision"] as const);
+  const kind = draw(from, ["bound", "bound", "operator", "field", "decision", "subtle"] as const);
   const conditions = rule.conditions as JsonObject;
   if (kind === "decision") return { kind, path: ["decision"], value: draw(from, DECISIONS) };
+  if (kind === "subtle") return subtleChange(from, rule);
   const items = (conditions.rules ?? []) as JsonObject[];
   if (items.length === 0) {
     const bounds = BOUNDS.filter((name) => conditions[name] !== undefined);

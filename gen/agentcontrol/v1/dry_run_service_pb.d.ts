@@ -1737,7 +1737,7 @@ export declare type TestRun = Message<"agentcontrol.v1.TestRun"> & {
 export declare const TestRunSchema: GenMessage<TestRun>;
 
 /**
- * Response of RunTests.
+ * Response of RunTests: what the mandate alone decides.
  *
  * @generated from message agentcontrol.v1.RunTestsResponse
  */
@@ -2465,7 +2465,8 @@ export declare const DryRunService: GenService<{
   },
   /**
    * Runs the tests that are stored with a mandate's version in force: decides each with that mandate alone, by the rules
-   * that Intercept uses, and compares the results. MANDATE_NOT_FOUND, MANDATE_ARCHIVED.
+   * that Intercept uses, and compares the results. Other mandates, permissions and tool policies do not take part: Preflight and Probe
+   * show what all of them decide together. MANDATE_NOT_FOUND, MANDATE_ARCHIVED.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.RunTests
    */

@@ -44,8 +44,8 @@ export function Tests({ mandateId }: { readonly mandateId: string }) {
         ) : null}
       </div>
       <p className="hint">
-        Boundary cases of each rule. What they expect comes from a second evaluator, which shares no code with the
-        rules.
+        Boundary cases of each rule, decided with this mandate alone: other mandates, permissions and tool policies do
+        not take part. What they expect comes from a second evaluator, which shares no code with the rules.
       </p>
       {run.isPending ? <Loading what="the results" /> : null}
       {run.error === null ? null : <Fault error={run.error} />}
