@@ -226,15 +226,15 @@ export class McpGateway {
   #post(request: IncomingMessage, given: Unrouted): Promise<void> {
     return this.#held.during(given.caller, async (held) => {
       const body = await readJsonBody(request, this.#options.maxBodyBytes, (bytes) => held.add(bytes));
-      const sized = { ...given, bytes: body.length };
-      const { caller, ending, bytes } = sized;
+      const { caller, ending } = given;
       const { workspaceId, agentId } = caller;
-      await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal: ending.signal });
-      const { value } = await readRequestJson(body, MAX_DEPTH);
+      const step = { workspaceId, agentId, bytes: body.length, signal: ending.signal };
+      await this.#options.largeRequests.giveWay(step);
+      const { value, weight } = await readRequestJson(body, MAX_DEPTH);
       assertStorableJson(value, MAX_DEPTH);
       const incoming = incomingFrom(request, value);
       if ("status" in incoming) return given.reply.json(incoming.status, incoming.body);
-      await this.#receive(request, sized, incoming);
+      await this.#receive(request, { ...given, bytes: weight }, incoming);
     });
   }
 

@@ -34,7 +34,7 @@ export interface HeldAction {
   readonly requestFor: (args: JsonObject) => ToolRequest;
   /** Facts of the action besides its request: a refusal, and whether its decision changes trust. */
   readonly marks?: Pick<Action, "refusal" | "keepsTrust">;
-  /** Size of the message with the action. */
+  /** Weight of the message with the action. */
   readonly bytes: number;
   /** Aborts when nobody waits for the outcome any more. */
   readonly signal: AbortSignal;
@@ -131,6 +131,7 @@ export class HeldActions {
     const request = create(InterceptRequestSchema, { ...asked, agentId });
     // Only what passes has a canonical form, which is checked in its turn: it may be longer than the text that came.
     this.#options.check(request);
+    await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
     request.actionContent = canonicalJson(asked.metadata.arguments);
     this.#options.check(request);
     return actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null });

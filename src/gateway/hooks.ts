@@ -155,18 +155,18 @@ export class CodingAgentHooks {
       if (!response.writableFinished) ending.abort(cancelled());
     });
     const { workspaceId } = caller;
-    const waiting = { caller, bytes: body.length, signal: ending.signal, holdMs: settings.holdMs };
     await this.#options.largeRequests.giveWay({
       workspaceId,
       agentId: caller.agentId,
       bytes: body.length,
       signal: ending.signal,
     });
-    const { value } = await readRequestJson(body, MAX_DEPTH);
+    const { value, weight } = await readRequestJson(body, MAX_DEPTH);
     assertStorableJson(value, MAX_DEPTH);
     const event = eventFrom(value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
+      const waiting = { caller, bytes: weight, signal: ending.signal, holdMs: settings.holdMs };
       const outcome = await this.#options.held.decide(actionOf(client, event, waiting));
       const decided = { agentId: caller.agentId, sealed: outcome.sealed };
       return { answer: answerFrom(outcome, event, settings, publicUrl), decided };

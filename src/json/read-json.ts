@@ -60,10 +60,23 @@ export function readJsonAtOnce(text: string, bounds: JsonBounds): unknown {
 
 /** Reads a JSON text over several turns of the event loop. Rejects as `readJsonAtOnce` throws. */
 export async function readJson(text: string, bounds: JsonBounds): Promise<unknown> {
-  if (text.length <= SHORT) return readJsonAtOnce(text, bounds);
+  return (await readCountedJson(text, bounds)).value;
+}
+
+/** The value of a JSON text, and the number of values in it, as `maxValues` counts them. */
+export interface CountedJson {
+  readonly value: unknown;
+  readonly values: number;
+}
+
+/** Reads and counts as `readJson` does. */
+export async function readCountedJson(text: string, bounds: JsonBounds): Promise<CountedJson> {
+  const isShort = text.length <= SHORT;
   // Texts that arrive together would otherwise all begin in one turn.
-  await new Turns().next();
-  return doInTurns(jsonReading(text, bounds));
+  if (!isShort) await new Turns().next();
+  const reading = new JsonReading(text, bounds, isShort ? WHOLE : PIECE);
+  await doInTurns(steps(reading));
+  return { value: reading.value, values: reading.values };
 }
 
 /**
@@ -72,8 +85,12 @@ export async function readJson(text: string, bounds: JsonBounds): Promise<unknow
  */
 export function* jsonReading(text: string, bounds: JsonBounds, piece = PIECE): Work<unknown> {
   const reading = new JsonReading(text, bounds, piece);
-  while (!reading.advance(STEP)) yield;
+  yield* steps(reading);
   return reading.value;
+}
+
+function* steps(reading: JsonReading): Work<void> {
+  while (!reading.advance(STEP)) yield;
 }
 
 const QUOTE = 0x22;
@@ -133,6 +150,10 @@ class JsonReading {
 
   get value(): unknown {
     return this.#value;
+  }
+
+  get values(): number {
+    return this.#values;
   }
 
   /** Reads about so many characters. Returns true once the value is whole. Throws a `JsonFault`. */

@@ -35,6 +35,8 @@ export class Call implements CallContext {
   readonly #observer: CallObserver;
   /** Bytes of the request that have arrived; of a stream, those of the message that is arriving. */
   #arrivedBytes = 0;
+  /** Weight of a unary request once its values are counted. */
+  #weight = 0;
   #held: Portion | undefined;
   #answer: Portion | undefined;
   /** Created on first use: most calls never need the signal. */
@@ -100,8 +102,14 @@ export class Call implements CallContext {
     return () => portion.release();
   }
 
+  /** Notes the weight of a unary request, by which its further steps wait, and waits for the next one. Rejects as `giveWay` does. */
+  async weigh(weight: number): Promise<void> {
+    this.#weight = weight;
+    await this.giveWay();
+  }
+
   async giveWay(bytes = this.#arrivedBytes): Promise<void> {
-    if (bytes <= SMALL_REQUEST) return;
+    if (Math.max(bytes, this.#weight) <= SMALL_REQUEST) return;
     await this.#observer.turn(this);
     this.assertInTime();
   }

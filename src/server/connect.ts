@@ -66,6 +66,8 @@ interface Exchange {
   isServed?: boolean;
   /** Size of the message that the library read last, decompressed. */
   messageBytes?: number;
+  /** Weight of that message, if it is JSON. */
+  messageWeight?: number;
   /** The error that the library answers with. */
   refusal?: ControlPlaneError;
 }
@@ -196,8 +198,10 @@ export class ConnectHandler {
         return bytes;
       }
       // As over REST: valid UTF-8, unique keys, bounds, and unknown words of open enums left to the service.
-      const { value } = await readRequestJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), maxDepth);
-      await call?.giveWay(bytes.length);
+      const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      const { value, weight } = await readRequestJson(buffer, maxDepth);
+      exchange.messageWeight = weight;
+      await (method.methodKind === "bidi_streaming" ? call?.giveWay(weight) : call?.weigh(weight));
       return replaceUnknownWords?.(value as JsonValue) ? Buffer.from(JSON.stringify(value)) : bytes;
     };
     return checkedBody(chunksOf(exchange), headers, { maxBytes: this.#maxBodyBytes, check });
@@ -225,7 +229,10 @@ export class ConnectHandler {
     method: DescMethod,
   ): AsyncGenerator<StreamedRequest> {
     try {
-      for await (const request of requests) yield { request, bytes: exchange.messageBytes ?? 0 };
+      for await (const request of requests) {
+        const { messageBytes: bytes = 0, messageWeight: weight } = exchange;
+        yield { request, bytes, weight };
+      }
     } catch (error) {
       throw this.#requestFault(error, exchange.request, method);
     }

@@ -14,9 +14,17 @@ const MAX_REST_MS = 10;
 /** Steps that wait in a process, of which one workspace alone has half. */
 const MAX_WAITING = 4_096;
 
+/** Bytes of a request that cost as much as one value in it. */
+const BYTES_OF_VALUE = 32;
+
+/** Returns the size of a request that has so many values: many short ones cost as much as a long text. */
+export function weightOf(bytes: number, values: number): number {
+  return Math.max(bytes, values * BYTES_OF_VALUE);
+}
+
 /** The next step on a request. */
 export interface RequestStep extends Holder {
-  /** Size of the request. */
+  /** Size of the request, or its weight. */
   readonly bytes: number;
   /** Aborts when the request is cancelled. */
   readonly signal: AbortSignal;

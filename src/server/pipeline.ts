@@ -58,6 +58,8 @@ export interface StreamedRequest {
   readonly request: Message;
   /** Size of the decompressed request. */
   readonly bytes: number;
+  /** Weight of the request, if its values are counted. Default: its size. */
+  readonly weight?: number | undefined;
 }
 
 /**
@@ -235,7 +237,10 @@ export class Pipeline {
     }
   }
 
-  async #checkedRequest(call: Call, { request, bytes }: StreamedRequest): Promise<CheckedRequest<Message>> {
+  async #checkedRequest(
+    call: Call,
+    { request, bytes, weight = bytes }: StreamedRequest,
+  ): Promise<CheckedRequest<Message>> {
     const { incoming, endpoint, caller: first } = call;
     let answered = (): void => undefined;
     try {
@@ -243,7 +248,7 @@ export class Pipeline {
       const caller = await this.#callers.find(incoming);
       assertMayCall(caller, endpoint.access, endpoint.method);
       // Last, because finding the caller may have taken as long as a query.
-      await call.giveWay(bytes);
+      await call.giveWay(weight);
       endpoint.check(request);
       return { request, caller, fault: undefined, answered };
     } catch (error) {

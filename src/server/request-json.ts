@@ -1,13 +1,16 @@
 import { isUtf8 } from "node:buffer";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { JsonFault, readJson } from "../json/read-json.ts";
+import { JsonFault, readCountedJson } from "../json/read-json.ts";
 import { MAX_VALUES, tooDeep, tooManyValues } from "./errors.ts";
+import { weightOf } from "./large-requests.ts";
 import { fieldFault, fieldPathText } from "./rest/field-path.ts";
 
 /** A JSON text and its value. */
 export interface ParsedJson {
   readonly text: string;
   readonly value: unknown;
+  /** Size of the request by which it waits among the large ones. */
+  readonly weight: number;
 }
 
 /**
@@ -19,7 +22,9 @@ export async function readRequestJson(bytes: Buffer, maxDepth: number): Promise<
   if (!isUtf8(bytes)) throw malformed("is not valid utf-8");
   const text = bytes.toString("utf8");
   try {
-    return { text, value: await readJson(text, { maxDepth, maxValues: MAX_VALUES, hasUniqueMembers: true }) };
+    const bounds = { maxDepth, maxValues: MAX_VALUES, hasUniqueMembers: true };
+    const { value, values } = await readCountedJson(text, bounds);
+    return { text, value, weight: weightOf(bytes.length, values) };
   } catch (error) {
     throw error instanceof JsonFault ? refusalFrom(error, maxDepth) : error;
   }

@@ -112,6 +112,29 @@ describe("large messages to the MCP gateway", () => {
     await client.close();
   });
 
+  it("are also short ones of many values, whatever the route.", async () => {
+    const values = Array.from({ length: 5_000 }, () => 1);
+    const client = await connectStateless(url(), headers());
+    turns.hold();
+    const call = client.callTool({ name: "read", arguments: { n: 0, values } } as never);
+    const asked = { agent_id: agentId, action_type: "read", metadata: { values } };
+    const rest = service.rest("POST /v1/enforce/intercept", asked);
+    const connect = fetch(`${service.http}/agentcontrol.v1.EnforcementService/Intercept`, {
+      method: "POST",
+      headers: { ...headers(), "content-type": "application/json" },
+      body: JSON.stringify({ agentId, actionType: "read", metadata: { values } }),
+    });
+    const event = hook({ values });
+    await until(() => turns.waiting.length === 4);
+    expect(turns.taken).to.equal(0);
+    turns.release();
+    expect(await rest).to.include({ decision: "allow" });
+    expect((await connect).status).to.equal(200);
+    expect(await event).to.deep.equal({});
+    await call;
+    await client.close();
+  });
+
   it("leave the queue when their client goes away; the call is neither decided nor forwarded.", async () => {
     const client = await connectStateless(url(), headers());
     turns.hold();

@@ -18,6 +18,8 @@ export interface RequestParts {
   readonly query: string;
   /** The `Last-Event-ID` header. */
   readonly lastEventId: string | undefined;
+  /** Resolves when a request of such a weight may be built. */
+  readonly weigh: (weight: number) => Promise<void>;
 }
 
 /** Builds the request message of a route. Rejects with a `ControlPlaneError` that names the invalid field. */
@@ -28,8 +30,8 @@ export function createRequestReader(route: Route, readers: JsonReaders, maxDepth
   const readBody = bodyReader(route, readers, maxDepth);
   const setQuery = querySetter(route, readers);
   const resumeField = route.method.methodKind === "unary" ? undefined : cursorOf(route.queryFields);
-  return async ({ body, captured, query, lastEventId = "" }) => {
-    const message = body.length === 0 ? (create(route.method.input) as LocalMessage) : await readBody(body);
+  return async ({ body, captured, query, lastEventId = "", weigh }) => {
+    const message = body.length === 0 ? (create(route.method.input) as LocalMessage) : await readBody(body, weigh);
     for (const [index, field] of route.pathFields.entries()) setPathField(message, field, captured[index]);
     if (query !== "") setQuery(message, query);
     // A client that reconnects to an event stream sends the last `id` that it saw; an explicit cursor wins.
@@ -41,20 +43,25 @@ export function createRequestReader(route: Route, readers: JsonReaders, maxDepth
 const cursorOf = (fields: readonly DescField[]): DescField | undefined =>
   fields.find(({ name, scalar }) => name === "cursor" && scalar === ScalarType.STRING);
 
-function bodyReader(route: Route, readers: JsonReaders, maxDepth: number): (bytes: Buffer) => Promise<LocalMessage> {
+type BodyReader = (bytes: Buffer, weigh: RequestParts["weigh"]) => Promise<LocalMessage>;
+
+function bodyReader(route: Route, readers: JsonReaders, maxDepth: number): BodyReader {
   const { method, body } = route;
   if (body === "message") {
     const read = readers.message(method.input);
     const ignored = outputOnlyFields(route).map(({ name }) => name);
-    return async (bytes) => {
-      const { value } = await readRequestJson(bytes, maxDepth);
+    return async (bytes, weigh) => {
+      const { value, weight } = await readRequestJson(bytes, maxDepth);
+      await weigh(weight);
       return read(withoutMembers(value, ignored)) as LocalMessage;
     };
   }
   const set = body === "none" ? refuseBody : readers.field(body);
-  return async (bytes) => {
+  return async (bytes, weigh) => {
     const message = create(method.input) as LocalMessage;
-    set(message, (await readRequestJson(bytes, maxDepth)).value, []);
+    const { value, weight } = await readRequestJson(bytes, maxDepth);
+    await weigh(weight);
+    set(message, value, []);
     return message;
   };
 }

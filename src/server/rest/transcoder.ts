@@ -132,7 +132,8 @@ class Transcoder implements RestTranscoder {
   async #read({ request, match: { route, captured }, query }: Exchange, call: Call): Promise<Message> {
     const body = await readJsonBody(request, this.#maxBodyBytes, (bytes) => call.hold(bytes));
     await call.giveWay();
-    return route.read({ body, captured, query, lastEventId: headerOf(request, "last-event-id") });
+    const lastEventId = headerOf(request, "last-event-id");
+    return route.read({ body, captured, query, lastEventId, weigh: (weight) => call.weigh(weight) });
   }
 }
 
