@@ -105,6 +105,7 @@ const PLACES: readonly { readonly name: string; readonly put: (text: string) => 
   },
   { name: "id", put: (text) => ({ role: "tool", tool_call_id: text, content: "" }) },
   { name: "status", put: (text) => ({ role: "user", content: "x", status: text }) },
+  { name: "signature", put: (text) => ({ role: "user", content: "x", signature: `${text}/${"abcDEF".repeat(7)}` }) },
   { name: "member name", put: (text) => ({ role: "user", content: "x", extra: { [text]: 1 } }) },
   { name: "metadata", put: (text) => ({ role: "user", content: "x", note: { deep: [{ er: text }] } }) },
 ];

@@ -45,12 +45,61 @@ describe("a model's service of a workspace's own", () => {
     expect(workspace.upstream.asked).to.have.length(0);
   });
 
-  it("gets the caller's own key where it brings one.", async () => {
-    await ask({ authorization: "Bearer sk-of-the-caller", "x-api-key": workspace.key });
-    expect(own.asked.map(({ headers }) => headers.authorization)).to.deep.equal(["Bearer sk-of-the-caller"]);
+  const CALLER_KEY = "sk-of-the-caller";
+  const askWithKey = (origin?: string) =>
+    ask({
+      authorization: `Bearer ${CALLER_KEY}`,
+      "x-api-key": workspace.key,
+      ...(origin !== undefined && { "x-llm-origin": origin }),
+    });
+
+  it("gets the caller's own key where the call says that it is for its origin.", async () => {
+    await put({ llmUrl: own.url, llmKey: OWN_KEY });
+    for (const origin of [new URL(own.url).origin, own.url.toUpperCase(), `${own.url}/chat?x=1`])
+      await askWithKey(origin);
+    expect(own.asked.map(({ headers }) => headers.authorization)).to.deep.equal(Array(3).fill(`Bearer ${CALLER_KEY}`));
+    expect(own.asked[0]?.headers).not.to.have.property("x-llm-origin");
+  });
+
+  it("does not get the caller's own key once it has another origin, nor without a word on whom it is for.", async () => {
+    await put({ llmUrl: own.url });
+    await askWithKey(own.url);
+    expect(own.asked).to.have.length(1);
+    const other = await startUpstream(sends(completion({ content: "thanks" })));
+    await put({ llmUrl: other.url, llmKey: "sk-of-the-other" });
+    for (const [origin, message] of [
+      [own.url, "is not where the workspace's model service is now"],
+      [undefined, "must name the origin that the key in `authorization` is for"],
+      [other.url.replace("http:", "https:"), "is not where"],
+      [other.url.replace("127.0.0.1", "localhost"), "is not where"],
+      ["api.example", "must be an origin"],
+      ["file:///v1", "must be an origin"],
+      [`${own.url}, ${other.url}`, "is not where"],
+    ] as const) {
+      const { error } = JSON.parse(await askWithKey(origin)) as { error: { param: string; message: string } };
+      expect([error.param, error.message.includes(message)], `${origin}: ${error.message}`).to.deep.equal([
+        "x-llm-origin",
+        true,
+      ]);
+      expect(error.message).not.to.include(new URL(other.url).port);
+    }
+    expect(other.asked).to.deep.equal([]);
+    await ask();
+    expect(other.asked.map(({ headers }) => headers.authorization)).to.deep.equal(["Bearer sk-of-the-other"]);
+    await put({});
+    await askWithKey();
+    await askWithKey(workspace.upstream.url);
+    await askWithKey(other.url);
+    const shared = workspace.upstream.asked.map(({ headers }) => headers.authorization);
+    expect(shared).to.deep.equal(Array(2).fill(`Bearer ${CALLER_KEY}`));
+    await put({ llmUrl: `${workspace.upstream.url}/other/v1` });
+    await askWithKey();
+    expect(workspace.upstream.asked).to.have.length(3);
+    await other.close();
   });
 
   it("keeps its key when what was read is put back, and gives it to no other address.", async () => {
+    await put({ llmUrl: own.url, llmKey: OWN_KEY });
     await put({ llmUrl: own.url, restoreValues: true });
     await ask();
     expect(own.asked[0]?.headers.authorization).to.equal(`Bearer ${OWN_KEY}`);

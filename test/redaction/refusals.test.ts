@@ -212,7 +212,7 @@ describe("the redaction proxy refuses", () => {
 
   it("bodies past the bytes that its requests in flight may hold, and takes more once they are done.", async () => {
     const narrow = await workspace.process({ maxHeldBytes: 20_000 });
-    const ask = { ...ASK, user: "x".repeat(4_000) };
+    const ask = { ...ASK, user: "x ".repeat(2_000) };
     let answer: () => void = () => undefined;
     const asked = new Promise<void>((resolve) => {
       workspace.upstream.answer = (each, response) => {

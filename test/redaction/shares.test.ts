@@ -17,7 +17,7 @@ const NAMES = ["first", "second", "third"] as const;
 const textOf = (response: Response): Promise<string> => response.text();
 
 /** Members of a body, so that it has some more bytes. */
-const padded = (bytes: number) => JSON.stringify({ ...ASK, user: "x".repeat(bytes) });
+const padded = (bytes: number) => JSON.stringify({ ...ASK, user: "x ".repeat(bytes / 2) });
 
 describe("what workspaces share in the redaction proxy", () => {
   let workspace: RedactionWorkspace;

@@ -1773,7 +1773,7 @@ export const comments = {
   "agentcontrol.v1.PutRedactionSettingsRequest.allow_media": "See RedactionSettings.",
   "agentcontrol.v1.PutRedactionSettingsRequest.disabled_kinds": "Kinds that the service detects by itself. INVALID_FIELD for any other.",
   "agentcontrol.v1.PutRedactionSettingsRequest.allow": "Values that are never taken for personal, at most 1,000 of at most 500 characters each.",
-  "agentcontrol.v1.PutRedactionSettingsRequest.llm_url": "Base URL of the workspace's own model service: `http` or `https`, ending in `/v1`, at most 2,000 characters. Absent: that of the control plane. TARGET_NOT_ALLOWED for a private address that `ACP_WEBHOOK_ALLOW` does not name.",
+  "agentcontrol.v1.PutRedactionSettingsRequest.llm_url": "Base URL of the workspace's own model service: `http` or `https`, ending in `/v1`, at most 2,000 characters. Absent: that of the control plane. Callers with a key of their own name its origin in `X-LLM-Origin`. TARGET_NOT_ALLOWED for a private address that `ACP_WEBHOOK_ALLOW` does not name.",
   "agentcontrol.v1.PutRedactionSettingsRequest.llm_key": "Key for it, at most 500 visible ASCII characters. Kept encrypted and never returned. Absent: the stored key stays as long as `llm_url` keeps its origin (scheme, host and port); a URL of another origin has no key until one is given.",
   "agentcontrol.v1.PutRedactionSettingsResponse": "Response of PutRedactionSettings.",
   "agentcontrol.v1.PutRedactionSettingsResponse.ok": "Always true.",

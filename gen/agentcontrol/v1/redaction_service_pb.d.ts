@@ -825,7 +825,7 @@ export declare type PutRedactionSettingsRequest = Message<"agentcontrol.v1.PutRe
 
   /**
    * Base URL of the workspace's own model service: `http` or `https`, ending in `/v1`, at most 2,000 characters. Absent:
-   * that of the control plane. TARGET_NOT_ALLOWED for a private address that `ACP_WEBHOOK_ALLOW` does not name.
+   * that of the control plane. Callers with a key of their own name its origin in `X-LLM-Origin`. TARGET_NOT_ALLOWED for a private address that `ACP_WEBHOOK_ALLOW` does not name.
    *
    * @generated from field: optional string llm_url = 6;
    */

@@ -3,6 +3,7 @@ import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator, KeyHolder } from "../../registry/authenticator.ts";
+import { isSameOrigin } from "../../registry/url-origin.ts";
 import { isInForce } from "../../state/authority-status.ts";
 
 /** An authenticated caller and the authorization for the model's service. */
@@ -90,6 +91,29 @@ export async function authenticateCaller(
     return { holder, authorization: `Bearer ${bearer}`, isOwnAccount: true };
   }
   return { holder, authorization: llmKey === undefined ? undefined : `Bearer ${llmKey}`, isOwnAccount: false };
+}
+
+/** Header in which a caller names the origin that its own key is for. */
+const ORIGIN_HEADER = "x-llm-origin";
+
+/**
+ * Checks that a caller's own key is for the model's service at `url`. It is for the origin that the call names, else for that of the
+ * shared service at `sharedUrl`: whoever changes the workspace's service must not get the keys of its callers. Throws
+ * INVALID_FIELD, which does not tell where the service is.
+ */
+export function assertKeyFor(headers: IncomingHttpHeaders, url: string, sharedUrl: string | undefined): void {
+  const named = headerOf(headers, ORIGIN_HEADER);
+  if (named !== undefined) {
+    if (!/^https?:$/.test(URL.parse(named)?.protocol ?? "")) {
+      throw invalidField(ORIGIN_HEADER, "must be an origin, such as `https://api.openai.com`");
+    }
+    if (isSameOrigin(named, url)) return;
+    throw invalidField(ORIGIN_HEADER, "is not where the workspace's model service is now, so your key was not sent");
+  }
+  if (sharedUrl !== undefined && isSameOrigin(sharedUrl, url)) return;
+  const message =
+    "must name the origin that the key in `authorization` is for, such as `https://api.openai.com`, since the workspace has a model service of its own";
+  throw invalidField(ORIGIN_HEADER, message);
 }
 
 const keyInvalid = (): ControlPlaneError => fault(ErrorReason.KEY_INVALID, "the key is unknown, expired or revoked");

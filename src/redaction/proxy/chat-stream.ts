@@ -2,7 +2,13 @@ import type { Work } from "../../async/work.ts";
 import type { PersonalKind } from "../../text/personal-kinds.ts";
 import { PendingPieces } from "./pending-pieces.ts";
 import { isMap, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
-import { type EventScrubber, type ModelEvent, type ResponseOptions, scrubValue } from "./scrub-response.ts";
+import {
+  type EventScrubber,
+  type ModelEvent,
+  type ResponseOptions,
+  scrubEventName,
+  scrubValue,
+} from "./scrub-response.ts";
 
 /** Part of a choice that arrives in pieces: `delta` of a chat completion, `text` of a completion. */
 interface Fragment {
@@ -17,6 +23,11 @@ function fragmentOf(choice: JsonMap): Fragment {
   if (typeof text === "string") return { piece: { text }, with: (piece) => ({ text: "", ...piece, ...rest }) };
   return { piece: {}, with: () => rest };
 }
+
+/** True for the part of a choice that arrives in pieces, which is an object, and for none. */
+const isPiece = (delta: Json | undefined): boolean => delta === undefined || delta === null || isMap(delta);
+
+const unfit = () => llmUnavailable("the model's service sent an event that cannot be scrubbed");
 
 const isFinished = (choice: JsonMap): boolean => typeof choice.finish_reason === "string";
 
@@ -47,19 +58,20 @@ export class ChatStream implements EventScrubber {
     return this.#texts + this.#choices.size;
   }
 
-  *push(name: string | undefined, json: JsonMap): Work<readonly ModelEvent[]> {
-    const { choices: given, ...rest } = json;
+  *push(given: string | undefined, json: JsonMap): Work<readonly ModelEvent[]> {
+    const { choices: all, ...rest } = json;
+    const name = scrubEventName(this.#options, given, this.leaked);
     const envelope = (yield* scrubValue(this.#options, rest, this.leaked)) as JsonMap;
-    if (given === undefined) return [{ name, json: envelope }];
-    if (!Array.isArray(given)) throw llmUnavailable("the model's service sent an event that cannot be scrubbed");
+    if (all === undefined) return [{ name, json: envelope }];
+    if (!Array.isArray(all)) throw unfit();
     this.#envelope = envelope;
     const before: ModelEvent[] = [];
     const choices: Json[] = [];
-    for (const choice of given) {
+    for (const choice of all) {
       const shown = yield* this.#pushChoice(choice, before);
       if (shown !== undefined) choices.push(shown);
     }
-    const isEmpty = given.length > 0 && choices.length === 0 && !isMap(json.usage);
+    const isEmpty = all.length > 0 && choices.length === 0 && !isMap(json.usage);
     return isEmpty ? before : [...before, { name, json: { ...envelope, choices } }];
   }
 
@@ -76,7 +88,7 @@ export class ChatStream implements EventScrubber {
 
   /** Returns the choice to send, or undefined if it has no content yet. Adds events that must be sent first to `before`. */
   *#pushChoice(given: Json, before: ModelEvent[]): Work<Json | undefined> {
-    if (!isMap(given)) return given;
+    if (!isMap(given) || !isPiece(given.delta)) throw unfit();
     const fragment = fragmentOf(given);
     const { logprobs: _, ...bare } = fragment.with({});
     const rest = (yield* scrubValue(this.#options, bare, this.leaked)) as JsonMap;

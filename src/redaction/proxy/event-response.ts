@@ -133,8 +133,8 @@ export async function pipeEvents(options: EventResponseOptions, body: Readable):
     if ("comment" in item) return scrubComment(item.comment);
     const { name, data } = item;
     if (data === DONE) {
-      // Held back until the leaks are sealed, because clients take this event as the end.
-      rest = eventText(name, data);
+      // Held back until the leaks are sealed, because clients take this event as the end. It has no name in the protocol.
+      rest = eventText(undefined, data);
       return modelEventsText(scrubber.end());
     }
     const json = await readData(data);

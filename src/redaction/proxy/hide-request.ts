@@ -11,19 +11,9 @@ import { hideInText } from "../text/document-text.ts";
 import { createPlaceholders, type Placeholders } from "../text/placeholders.ts";
 import type { Conversations } from "./conversations.ts";
 import { isJsonType, mediaTypeOf, readRequestBody } from "./http-messages.ts";
+import { isMedia, isMediaAlone, isMediaMember, isMediaText, isMediaUrl, textOfDataUrl } from "./media.ts";
 import type { ProxyTarget } from "./operations.ts";
-import {
-  isBytes,
-  isMap,
-  isMedia,
-  isMediaMember,
-  isMediaText,
-  isPlainName,
-  type Json,
-  type JsonMap,
-  notScrubbable,
-  textOfDataUrl,
-} from "./protocol.ts";
+import { isBytes, isMap, isPlainName, type Json, type JsonMap, notScrubbable } from "./protocol.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
 /** A request to a model with placeholders for its personal values. */
@@ -197,7 +187,7 @@ interface HideOptions {
 }
 
 const MEDIA_REFUSED =
-  "is an image, audio or a file, which cannot be scrubbed; the workspace may allow it with `allow_media`";
+  "is an image, audio, a file or other bytes, which cannot be scrubbed; the workspace may allow it with `allow_media`";
 const TOKENS_REFUSED = "holds token numbers, which cannot be scrubbed; send text";
 /** Members that may hold text as token numbers. */
 const TOKEN_MEMBERS = new Set(["input", "prompt"]);
@@ -217,8 +207,8 @@ function* hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json):
   let values = 0;
 
   /** Hides the values of a text that may be media, such as a picture's URL or a file's bytes. */
-  const hideMediaText = function* (path: string, text: string): Work<string> {
-    if (isMediaText(text)) return text;
+  const hideMediaText = function* (path: string, text: string, isInMedia: boolean): Work<string> {
+    if (isMediaUrl(text) || (isInMedia && isMediaText(text))) return text;
     const held = textOfDataUrl(text);
     if (held === undefined) return yield* hideInText(hidePlain, text);
     if ((yield* hideInText(hidePlain, held)) !== held)
@@ -229,7 +219,7 @@ function* hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json):
   const hideMember = function* (path: string, name: string, value: Json, isInMedia: boolean): Work<[string, Json]> {
     const isMediaHere = isMediaMember(name, value);
     if (!allowMedia && isMediaHere) throw notScrubbable(path, MEDIA_REFUSED);
-    const shown = isPlainName(name) && !DIGITS.test(name) ? name : yield* hideInText(hidePlain, name);
+    const shown = isPlainName(name) ? name : yield* hideInText(hidePlain, name);
     return [shown, yield* hide(path, name, value, isInMedia || isMediaHere)];
   };
 
@@ -250,8 +240,11 @@ function* hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json):
     values += 1;
     if (values % PIECE === 0) yield;
     if (typeof value === "string") {
-      if (isBytes(name, value)) return value;
-      return isInMedia ? yield* hideMediaText(path, value) : yield* hideInText(hidePlain, value);
+      const isMediaHere = !isBytes(name) && isMediaAlone(value);
+      if (isMediaHere && !allowMedia) throw notScrubbable(path, MEDIA_REFUSED);
+      return isInMedia || isMediaHere
+        ? yield* hideMediaText(path, value, isInMedia)
+        : yield* hideInText(hidePlain, value);
     }
     if (typeof value === "number") {
       const text = String(value);
@@ -271,5 +264,3 @@ function* hideRequest({ hide: hidePlain, allowMedia }: HideOptions, body: Json):
 
 /** Values that are hidden between two looks at the clock. */
 const PIECE = 256;
-/** Four digits in a row, as in a group of a personal value. */
-const DIGITS = /\d{4}/;

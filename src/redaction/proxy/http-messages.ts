@@ -8,6 +8,7 @@ import {
   httpStatusFromReason,
   retryAfterSecondsOf,
 } from "../../errors.ts";
+import type { Scrubber } from "../text/scrubber.ts";
 import type { ProxyCaller } from "./caller.ts";
 
 /** Bounds of the body of a request. */
@@ -119,9 +120,16 @@ export function requestHeaders(
   return { ...picked, accept, ...(authorization === undefined ? {} : { authorization }) };
 }
 
-/** Headers for the caller, without headers that contain `secret`. */
-export const responseHeaders = (headers: IncomingHttpHeaders, secret: string | undefined): Record<string, string> =>
-  pickHeaders(headers, (name, value) => DOWN.test(name) && (secret === undefined || !value.includes(secret)));
+/** Headers for the caller, without headers that contain `secret` or a personal value. */
+export const responseHeaders = (
+  headers: IncomingHttpHeaders,
+  secret: string | undefined,
+  { find }: Pick<Scrubber, "find">,
+): Record<string, string> =>
+  pickHeaders(headers, (name, value) => {
+    if (!DOWN.test(name) || (secret !== undefined && value.includes(secret))) return false;
+    return find(name).length === 0 && find(value).length === 0;
+  });
 
 /** Media type of a body in lower case, without parameters; else empty. */
 export function mediaTypeOf(headers: IncomingHttpHeaders): string {

@@ -1,11 +1,27 @@
 import type { Work } from "../../async/work.ts";
 import { addCounts, type PersonalKind } from "../../text/personal-kinds.ts";
 import type { ScrubberStream } from "../text/scrubber.ts";
-import { isMap, isMedia, isMediaMember, isOpaque, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
-import { assertMediaAllowed, openText, pushText, type ResponseOptions, scrubValue } from "./scrub-response.ts";
+import { type Place, walkAnswer } from "./answer-walk.ts";
+import { type JsonMap, llmUnavailable } from "./protocol.ts";
+import {
+  assertMediaAllowed,
+  openText,
+  pushText,
+  type ResponseOptions,
+  scrubValue,
+  textNameOf,
+} from "./scrub-response.ts";
 
 /** Path in a message: names of members, and for lists the `index` member of items. */
 type Path = readonly (string | number)[];
+
+function pathOf(place: Place, step: "key" | "shown"): Path {
+  const path: (string | number)[] = [];
+  for (let at: Place | undefined = place; at?.parent !== undefined; at = at.parent) path.unshift(at[step]);
+  return path;
+}
+
+const keyOf = (place: Place): string => JSON.stringify(pathOf(place, "key"));
 
 /** A scrubbed piece of a message. */
 export interface ScrubbedPiece {
@@ -22,8 +38,8 @@ interface PendingText {
 
 /** Maximum number of texts of one message. */
 const MAX_TEXTS = 1_000;
-/** Members whose text arrives whole. */
-const WHOLE_MEMBERS = new Set(["name"]);
+/** Characters of a whole text that are remembered, since clients join the pieces of a name or an id. */
+const MAX_TAIL = 128;
 
 // Without a prototype, since a name from the model's service may be `__proto__`.
 const emptyMap = (): Record<string, unknown> => Object.create(null);
@@ -52,6 +68,8 @@ export class PendingPieces {
   readonly #options: ResponseOptions;
   readonly #leaked: Map<PersonalKind, number>;
   readonly #texts = new Map<string, PendingText>();
+  /** Ends of the whole texts so far, by path. */
+  readonly #tails = new Map<string, string>();
   #hasContent = false;
 
   /** Adds leaks to `leaked` when texts end. */
@@ -68,7 +86,16 @@ export class PendingPieces {
   /** Scrubs the next piece: each text in it continues the text at its path. */
   *push(piece: JsonMap): Work<ScrubbedPiece> {
     this.#hasContent = false;
-    const scrubbed = (yield* this.#pushValue([], "", piece)) as JsonMap;
+    const texts = {
+      alone: (text: string) => this.#scrubAlone(text),
+      whole: (place: Place, text: string) => this.#pushWhole(place, text),
+      continued: (place: Place, text: string) => this.#pushContinued(place, text),
+      pass: () => {
+        this.#hasContent = true;
+      },
+      media: () => assertMediaAllowed(this.#options),
+    };
+    const scrubbed = (yield* walkAnswer(texts, piece)) as JsonMap;
     return { piece: scrubbed, hasContent: this.#hasContent };
   }
 
@@ -84,51 +111,43 @@ export class PendingPieces {
     return Object.keys(rest).length === 0 ? undefined : (rest as JsonMap);
   }
 
-  *#pushValue(path: Path, name: string, value: Json): Work<Json> {
-    if (typeof value === "string") return yield* this.#pushText(path, name, value);
-    if (Array.isArray(value)) {
-      const items: Json[] = [];
-      for (const [index, item] of value.entries())
-        items.push(yield* this.#pushValue([...path, indexOf(item, index)], name, item));
-      return items;
-    }
-    if (!isMap(value)) return value;
-    if (isMedia(value)) assertMediaAllowed(this.#options);
-    const members: [string, Json][] = [];
-    for (const [member, inner] of Object.entries(value)) {
-      members.push([member, yield* this.#pushMember(path, member, inner)]);
-    }
-    return Object.fromEntries(members);
-  }
-
-  *#pushMember(path: Path, member: string, value: Json): Work<Json> {
-    if (!isMediaMember(member, value)) return yield* this.#pushValue([...path, member], member, value);
-    assertMediaAllowed(this.#options);
+  /** Scrubs a text that is whole, such as an id. Throws for one that makes a value together with the text before it. */
+  *#pushWhole(place: Place, text: string): Work<string> {
     this.#hasContent = true;
-    return value;
+    const scrubbed = yield* this.#scrubAlone(text);
+    const key = keyOf(place);
+    const before = this.#tails.get(key);
+    // Services repeat an id in every piece.
+    if (before === text || text === "") return scrubbed;
+    if (before !== undefined) {
+      const apart = (yield* this.#scrubAlone(before, new Map())) + scrubbed;
+      if ((yield* this.#scrubAlone(before + text, new Map())) !== apart) {
+        throw llmUnavailable("the model's service sent a name or an id in pieces, which cannot be scrubbed");
+      }
+    } else if (this.#tails.size >= MAX_TEXTS) throw tooManyTexts();
+    this.#tails.set(key, ((before ?? "") + text).slice(-MAX_TAIL));
+    return scrubbed;
   }
 
-  *#pushText(path: Path, name: string, text: string): Work<string> {
-    if (isOpaque(name, text) || WHOLE_MEMBERS.has(name)) {
-      this.#hasContent = true;
-      return (yield* scrubValue(this.#options, text, this.#leaked, name)) as string;
-    }
-    const out = yield* pushText(this.#streamAt(path, name), text);
+  *#scrubAlone(text: string, leaked = this.#leaked): Work<string> {
+    return (yield* scrubValue(this.#options, text, leaked)) as string;
+  }
+
+  *#pushContinued(place: Place, text: string): Work<string> {
+    const out = yield* pushText(this.#streamAt(place), text);
     if (out !== "") this.#hasContent = true;
     return out;
   }
 
-  #streamAt(path: Path, name: string): ScrubberStream {
-    const key = JSON.stringify(path);
+  #streamAt(place: Place): ScrubberStream {
+    const key = keyOf(place);
     const known = this.#texts.get(key)?.stream;
     if (known !== undefined) return known;
-    if (this.#texts.size >= MAX_TEXTS) throw llmUnavailable("the model's service sent a message of too many texts");
-    const stream = openText(this.#options, name);
-    this.#texts.set(key, { path, stream });
+    if (this.#texts.size >= MAX_TEXTS) throw tooManyTexts();
+    const stream = openText(this.#options, textNameOf(place));
+    this.#texts.set(key, { path: pathOf(place, "shown"), stream });
     return stream;
   }
 }
 
-/** Returns the `index` member of an item, else its position. */
-const indexOf = (item: Json, position: number): number =>
-  isMap(item) && typeof item.index === "number" ? item.index : position;
+const tooManyTexts = () => llmUnavailable("the model's service sent a message of too many texts");

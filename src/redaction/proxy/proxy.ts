@@ -11,6 +11,7 @@ import type { Redaction } from "../redaction.ts";
 import type { RedactionSettings } from "../settings.ts";
 import { compileSecretScrubber } from "../text/scrubber.ts";
 import {
+  assertKeyFor,
   authenticateCaller,
   countedIfWrongKey,
   type ProxyCaller,
@@ -220,7 +221,8 @@ class OpenAiProxy implements RedactionProxy {
     const { workspaceId } = target;
     const { redaction } = this.#options;
     const { scrubber, settings } = await redaction.scrubbers.of(workspaceId);
-    const { upstream, llmKey } = await this.#upstreamFor(settings);
+    const { upstream, llmKey, url } = await this.#upstreamFor(settings);
+    if (caller.isOwnAccount) assertKeyFor(request.headers, url, this.#options.llmUrl);
     const objects = caller.isOwnAccount ? OWN_OBJECTS : redaction.storedObjects(workspaceId);
     const hold = (bytes: number): void => held.add(bytes);
     const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes, hold };
@@ -281,7 +283,7 @@ class OpenAiProxy implements RedactionProxy {
     );
     if (responseId !== undefined) hidden.keepFor(responseId);
     await this.#recordLeaks(exchange, leaked);
-    const headers = { ...responseHeaders(received.headers, llmKey), "content-type": contentType };
+    const headers = { ...responseHeaders(received.headers, llmKey, options.scrubber), "content-type": contentType };
     sendResponse(response, received.status, headers, withoutKey(llmKey, body));
   }
 
@@ -289,7 +291,7 @@ class OpenAiProxy implements RedactionProxy {
     const { response, target, options, hidden, request, signal, callerEnd, llmKey } = exchange;
     // Refuses unknown events before anything is sent, while the status can still be an error.
     createEventScrubber(target.path, options);
-    const headers = responseHeaders(received.headers, llmKey);
+    const headers = responseHeaders(received.headers, llmKey, options.scrubber);
     response.writeHead(received.status, { ...headers, ...EVENT_HEADERS }).flushHeaders();
     const send = (text: string): Promise<void> => writeChunk(response, withoutKey(llmKey, text));
     const { answer: held } = exchange;
@@ -319,18 +321,20 @@ class OpenAiProxy implements RedactionProxy {
   /** Returns the model's service of a workspace and our key for it: the workspace's own, or the shared service. */
   async #upstreamFor({ llmUrl, llmKey }: RedactionSettings): Promise<ModelAccount> {
     if (llmUrl === undefined) {
-      if (this.#upstream !== undefined) return { upstream: this.#upstream, llmKey: this.#options.llmKey };
+      const { llmUrl: url, llmKey: sharedKey } = this.#options;
+      if (this.#upstream !== undefined && url !== undefined)
+        return { upstream: this.#upstream, llmKey: sharedKey, url };
       const message = "there is no model to ask: set `ACP_LLM_URL`, or `llm_url` in the workspace's redaction settings";
       throw new ControlPlaneError(ErrorReason.LLM_NOT_CONFIGURED, message);
     }
     const known = this.#ownUpstreams.get(llmUrl);
-    if (known !== undefined) return { upstream: known, llmKey };
+    if (known !== undefined) return { upstream: known, llmKey, url: llmUrl };
     const { redaction, timing } = this.#options;
     // An IP address in the URL is not looked up at connection time, so it is checked here.
     await redaction.targets.check(llmUrl, "llm_url");
     const upstream = createUpstream(llmUrl, timing, redaction.targets.lookup);
     this.#ownUpstreams.set(llmUrl, upstream);
-    return { upstream, llmKey };
+    return { upstream, llmKey, url: llmUrl };
   }
 
   #report({ headers }: IncomingMessage, error: unknown): void {
@@ -346,6 +350,8 @@ class OpenAiProxy implements RedactionProxy {
 /** A model's service and our key for it. */
 interface ModelAccount {
   readonly upstream: Upstream;
+  /** Base URL of the service. */
+  readonly url: string;
   readonly llmKey: string | undefined;
 }
 

@@ -9,6 +9,7 @@ import {
   openText,
   pushText,
   type ResponseOptions,
+  scrubEventName,
   scrubValue,
 } from "./scrub-response.ts";
 
@@ -63,11 +64,12 @@ export class ResponsesStream implements EventScrubber {
     return this.#texts.size;
   }
 
-  *push(name: string | undefined, json: JsonMap): Work<readonly ModelEvent[]> {
+  *push(given: string | undefined, json: JsonMap): Work<readonly ModelEvent[]> {
     const type = typeof json.type === "string" ? json.type : "";
+    const name = scrubEventName(this.#options, given, this.#streamed);
     if (MEDIA_EVENT.test(type)) {
       assertMediaAllowed(this.#options);
-      return [this.#numbered(name, json)];
+      return [this.#numbered(name, yield* this.#scrubWhole(json))];
     }
     const delta = withoutSuffix(type, DELTA);
     if (delta !== undefined) return yield* this.#pushDelta(name, delta, json);

@@ -1,17 +1,9 @@
 import type { Work } from "../../async/work.ts";
 import { addCounts, type KindCounts, type PersonalKind } from "../../text/personal-kinds.ts";
 import type { ScrubberStream } from "../text/scrubber.ts";
-import {
-  isDocument,
-  isMap,
-  isMedia,
-  isMediaMember,
-  isOpaque,
-  isPlainName,
-  type Json,
-  type JsonMap,
-  llmUnavailable,
-} from "./protocol.ts";
+import { type Place, walkAnswer } from "./answer-walk.ts";
+import { isWord } from "./kept.ts";
+import { isDocument, type Json, type JsonMap, llmUnavailable } from "./protocol.ts";
 import { openJsonText, openPlainText, type TextOptions } from "./response-text.ts";
 
 /** Options for scrubbing a response. */
@@ -42,13 +34,8 @@ export interface EventScrubber {
   readonly leaked: KindCounts;
 }
 
-/** Members that repeat the text token by token. This form cannot be scrubbed, so they are removed. */
-const TOKEN_MEMBERS = new Set(["logprobs"]);
-/** Member with an embedding, as numbers or as their base64. */
-const EMBEDDING = "embedding";
 /** Members with the requested text of the model. */
 const CONTENT_MEMBERS = new Set(["content", "text", "output_text", "delta"]);
-
 /** Opens a stream for a member's text, which is a JSON document or plain text. */
 export function openText(options: ResponseOptions, name: string): ScrubberStream {
   const isJson = isDocument(name) || (options.isJson && CONTENT_MEMBERS.has(name));
@@ -61,9 +48,8 @@ export function assertMediaAllowed({ allowMedia }: ResponseOptions): void {
   throw llmUnavailable("the model answered with an image, audio or a file, which cannot be scrubbed");
 }
 
-/** Characters of a text, and values, that are scrubbed between two looks at the clock. */
+/** Characters of a text that are scrubbed between two looks at the clock. */
 const PIECE = 1_024;
-const VALUES = 256;
 
 /** Pushes a text into its stream, with pauses. */
 export function* pushText(stream: ScrubberStream, text: string): Work<string> {
@@ -83,43 +69,30 @@ export function* scrubValue(
   leaked: Map<PersonalKind, number>,
   name = "",
 ): Work<Json> {
-  let values = 0;
-
-  const scrubText = function* (member: string, text: string): Work<string> {
+  const scrubAs = function* (member: string, text: string): Work<string> {
     const stream = openText(options, member);
     const scrubbed = (yield* pushText(stream, text)) + stream.end();
     addCounts(leaked, stream.leaked);
     return scrubbed;
   };
+  const scrub = (place: Place, text: string): Work<string> => scrubAs(textNameOf(place), text);
+  const alone = (text: string): Work<string> => scrubAs("", text);
+  const media = (): void => assertMediaAllowed(options);
+  return yield* walkAnswer({ alone, whole: scrub, continued: scrub, pass: () => undefined, media }, value, name);
+}
 
-  const scrubMember = function* (member: string, inner: Json): Work<[string, Json]> {
-    if (TOKEN_MEMBERS.has(member)) return [member, Array.isArray(inner) ? [] : null];
-    if (member === EMBEDDING) return [member, inner];
-    if (isMediaMember(member, inner)) {
-      assertMediaAllowed(options);
-      return [member, inner];
-    }
-    return [isPlainName(member) ? member : yield* scrubText("", member), yield* scrub(member, inner)];
-  };
+/** Returns the name by which a text is opened: what a model or a caller makes up is no document by its name. */
+export const textNameOf = ({ isFree, name }: Place): string => (isFree ? "" : name);
 
-  const scrub = function* (member: string, inner: Json): Work<Json> {
-    values += 1;
-    if (values % VALUES === 0) yield;
-    if (typeof inner === "string") return isOpaque(member, inner) ? inner : yield* scrubText(member, inner);
-    if (Array.isArray(inner)) {
-      const items: Json[] = [];
-      for (const item of inner) items.push(yield* scrub(member, item));
-      return items;
-    }
-    if (!isMap(inner)) return inner;
-    if (isMedia(inner)) {
-      assertMediaAllowed(options);
-      return inner;
-    }
-    const members: [string, Json][] = [];
-    for (const [key, each] of Object.entries(inner)) members.push(yield* scrubMember(key, each));
-    return Object.fromEntries(members);
-  };
-
-  return yield* scrub(name, value);
+/** Scrubs the name of an event. Returns undefined for a name that holds a value, which clients do not need. */
+export function scrubEventName(
+  options: ResponseOptions,
+  name: string | undefined,
+  leaked: Map<PersonalKind, number>,
+): string | undefined {
+  if (name === undefined || isWord(name)) return name;
+  const stream = openPlainText(options);
+  const scrubbed = stream.push(name) + stream.end();
+  addCounts(leaked, stream.leaked);
+  return scrubbed === name ? name : undefined;
 }

@@ -58,6 +58,12 @@ const CONVERSATION = parameter(
   "Keeps the placeholders of a conversation for an hour.",
   "chat-17",
 );
+const LLM_ORIGIN = parameter(
+  "X-LLM-Origin",
+  "header",
+  "Origin that the caller's own key in `Authorization` is for. Required with such a key if the workspace has a model service of its own at another origin than the control plane's; the key goes nowhere else.",
+  "https://api.openai.com",
+);
 const SERVER = parameter("server", "path", "Name of the MCP server.", "files");
 const AGENT = parameter("X-Agent-Id", "header", "The calling agent, for a key that is not bound to one.", "agt_1");
 const SESSION = parameter("Mcp-Session-Id", "header", "The session, for clients of the generation with sessions.", "1");
@@ -100,7 +106,7 @@ function modelOperation(path: string, summary: string, example: unknown): PageOp
     operationId: `RedactionProxy_${name}`,
     description:
       "Has the request and response of OpenAI's operation at this path, with placeholders instead of personal values. `stream: true` returns Server-Sent Events where OpenAI does.",
-    parameters: [WORKSPACE, CONVERSATION],
+    parameters: [WORKSPACE, CONVERSATION, LLM_ORIGIN],
     body: { schema: OPEN_OBJECT, example },
     content: { [JSON_TYPE]: { object: path }, [EVENT_STREAM_TYPE]: 'data: {"choices":[]}\n\n' },
     reasons: MODEL_REASONS,
