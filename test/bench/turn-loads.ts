@@ -316,8 +316,17 @@ function operatorLoads(): TurnLoad[] {
 const attackLoads = (): TurnLoad[] =>
   ATTACKS.map(({ name, prepare }) => ({
     name: `attack: ${name}`,
-    prepare: ({ ask, agentId, send }) => prepare(ask, agentId, send),
+    prepare: async ({ ask, agentId, send }) => {
+      const call = await prepare(ask, agentId, send);
+      return () => call().catch(lateStatus);
+    },
   }));
+
+/** Returns the status of an attack that ended at its deadline. Throws other errors. */
+function lateStatus(error: Error): number {
+  if (!error.message.startsWith("504 ")) throw error;
+  return 504;
+}
 
 /** Every load. */
 export const turnLoads = (): readonly TurnLoad[] => [
