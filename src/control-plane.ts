@@ -37,6 +37,7 @@ import { HeldActions } from "./gateway/held-actions.ts";
 import { CodingAgentHooks } from "./gateway/hooks.ts";
 import { KeptResults } from "./gateway/kept-results.ts";
 import { RequestOrigins } from "./gateway/origin.ts";
+import { createAnswerPot, createChildPot, createTaskPot } from "./gateway/pots.ts";
 import { ProtectedResource } from "./gateway/protected-resource.ts";
 import { McpEnds } from "./gateway/session-ends.ts";
 import { Upstreams } from "./gateway/upstreams.ts";
@@ -100,6 +101,18 @@ export interface ControlPlane {
   close(): Promise<void>;
 }
 
+/** Sizes of what workspaces share. */
+export interface ShareSizes {
+  /** Bytes of requests, for each kind of route. Default: 256 MiB, or eight of the largest bodies. */
+  readonly requestBytes?: number;
+  /** Child processes of MCP servers. Default 512. */
+  readonly mcpChildren?: number;
+  /** Bytes of messages of MCP servers. Default: 256 MiB, or eight of the largest. */
+  readonly mcpAnswerBytes?: number;
+  /** Bytes of results of tasks that wait for their clients. Default: 256 MiB, or eight of the largest. */
+  readonly taskBytes?: number;
+}
+
 /** Options of a control plane. */
 export interface ControlPlaneOptions {
   readonly config: Config;
@@ -112,6 +125,8 @@ export interface ControlPlaneOptions {
   readonly metricsPage?: (own: Registry) => MetricsPage;
   /** Turns of the large requests of the process. Default: those of this control plane alone. */
   readonly largeRequests?: LargeRequests;
+  /** Default: the sizes that the guide names. */
+  readonly shares?: ShareSizes;
 }
 
 interface Parts {
@@ -138,6 +153,7 @@ interface Parts {
   readonly encryptor: Encryptor;
   /** The one queue of large requests, over every wire and through the gateway. */
   readonly largeRequests: LargeRequests;
+  readonly shares: ShareSizes;
   /** Wrong keys, counted over every wire and route together. */
   readonly wrongKeys: WrongKeys;
   /** Audiences of federation tokens that open calls. */
@@ -235,6 +251,7 @@ function createMcpParts({
   wrongKeys,
   redaction,
   validator,
+  shares,
   audience: service,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor, scrubKinds: PERSONAL_KINDS });
@@ -272,6 +289,7 @@ function createMcpParts({
     dataDir: config.dataDir,
     secretFiles: secretFilesOf(config),
   });
+  const answers = createAnswerPot(config.mcpMaxResultBytes, shares.mcpAnswerBytes);
   const gateway = new McpGateway({
     resource,
     servers,
@@ -289,13 +307,17 @@ function createMcpParts({
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
     upstreams: new Upstreams({
       lookup: targets.lookup,
-      children: new Children({ isolation, log }),
+      children: new Children({ isolation, log, answers, pot: createChildPot(shares.mcpChildren) }),
       maxResultBytes: config.mcpMaxResultBytes,
+      answers,
     }),
+    answers,
+    taskPot: createTaskPot(config.mcpMaxResultBytes, shares.taskBytes),
     holdMs: config.mcpHoldMs,
     progressHoldMs: config.mcpProgressHoldMs ?? undefined,
     answerMs: config.mcpAnswerMs,
     maxBodyBytes: config.maxBodyBytes,
+    maxHeldBytes: shares.requestBytes,
     maxResultBytes: config.mcpMaxResultBytes,
   });
   const hooks = new CodingAgentHooks({
@@ -306,6 +328,7 @@ function createMcpParts({
     publicUrl,
     largeRequests,
     maxBodyBytes: config.maxBodyBytes,
+    maxHeldBytes: shares.requestBytes,
   });
   return { servers, definitions, targets, gateway, isolation, resource, hooks, kept };
 }
@@ -366,7 +389,7 @@ function createServers(parts: Parts): Servers {
     log,
     metrics,
     defaultDeadlineMs,
-    maxHeldBytes: maxHeldBytesFor(maxBodyBytes),
+    maxHeldBytes: parts.shares.requestBytes ?? maxHeldBytesFor(maxBodyBytes),
     largeRequests,
     wrongKeys,
     validator: parts.validator,
@@ -414,7 +437,7 @@ function createServers(parts: Parts): Servers {
 
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { config, databaseUrl: url, databaseOwnerUrl: ownerUrl, log, metricsPage = (own) => own } = options;
-  const { largeRequests = new LargeRequests() } = options;
+  const { largeRequests = new LargeRequests(), shares = {} } = options;
   const { poolSize } = config;
   await openDataDirectory(config.dataDir, log);
   // Comes first, so that an invalid key leaves nothing open that would keep the process alive.
@@ -474,6 +497,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     checker,
     encryptor,
     largeRequests,
+    shares,
     wrongKeys,
     audience: new ServiceAudience({ publicUrl: config.publicUrl ?? undefined, origin: config.vaultOrigin }),
   };

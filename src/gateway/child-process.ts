@@ -1,6 +1,7 @@
 import { type ChildProcess as Spawned, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
+import type { Portion } from "../async/shared-pot.ts";
 import type { RpcMessage } from "./messages.ts";
 import { MessageTooLarge, readMessage } from "./reading.ts";
 
@@ -21,6 +22,8 @@ export interface ChildLaunch {
 /** Events of a child. */
 export interface ChildEvents {
   readonly onMessage: (message: RpcMessage) => void;
+  /** Portion of the bytes that are being read. A child that would make it too large is ended. */
+  readonly held: Portion;
   /** Called once, when the child has ended. `why` completes "MCP server `x` …". */
   readonly onEnd: (why: string) => void;
 }
@@ -199,9 +202,21 @@ export class ChildProcess {
     }
     this.#chunks.push(chunk.subarray(start));
     this.#bytes += chunk.length - start;
-    if (this.#bytes > MAX_MESSAGE_BYTES) {
-      void this.close(`sent a line of more than ${MAX_MESSAGE_BYTES} bytes`);
+    this.#hold();
+    if (this.#bytes <= MAX_MESSAGE_BYTES) return;
+    void this.close(`sent a line of more than ${MAX_MESSAGE_BYTES} bytes`);
+    this.#chunks = [];
+  }
+
+  /** Counts the bytes of the line that is being read. */
+  #hold(): void {
+    const { held } = this.#events;
+    try {
+      if (this.#bytes < held.amount) held.empty();
+      held.add(this.#bytes - held.amount);
+    } catch {
       this.#chunks = [];
+      void this.close("sent more than its workspace or agent may let a server say at the moment");
     }
   }
 

@@ -1,4 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { Portion } from "../async/shared-pot.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
@@ -39,8 +40,10 @@ export interface ChildOptions {
   readonly isShared: boolean;
   readonly isolation: Pick<ChildIsolation, "enter">;
   readonly restartDelay: RestartDelay;
-  /** Takes a slot for a process. Returns the function that releases it. Throws if no slot is free. */
-  readonly takeSlot: () => () => void;
+  /** Takes a slot for a process. Resolves with the function that releases it. Rejects if no slot is free. */
+  readonly takeSlot: () => Promise<() => void>;
+  /** Opens the portion of the bytes that are being read from a process. */
+  readonly openHeld: () => Portion;
   readonly log: StoreLog;
 }
 
@@ -94,6 +97,7 @@ export class Child {
   #starting: Promise<Run> | undefined;
   #streams = 0;
   #idle: NodeJS.Timeout | undefined;
+  #idleSinceMs = 0;
   #isClosed = false;
 
   constructor(options: ChildOptions) {
@@ -103,6 +107,16 @@ export class Child {
   /** Adds a session. */
   join(client: ChildClient): void {
     this.#clients.add(client);
+  }
+
+  /** True while the process runs and nothing uses it: no call is open, and no stream. */
+  get isIdle(): boolean {
+    return this.#run?.answer !== undefined && !this.#isUsed;
+  }
+
+  /** Monotonic milliseconds at which the last use ended. */
+  get idleSinceMs(): number {
+    return this.#idleSinceMs;
   }
 
   /** True while no session has joined. */
@@ -150,13 +164,23 @@ export class Child {
     await this.#confirm(this.#run);
   }
 
-  /** Ends the process, and resolves once everything that it used is free. MUST NOT reject. */
+  /** Ends the process for good, and resolves once everything that it used is free. MUST NOT reject. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    await this.rest();
+    await this.#starting?.catch(() => undefined);
+    await this.#ended();
+  }
+
+  /** Ends the process until the next request, and resolves once everything that it used is free. MUST NOT reject. */
+  async rest(): Promise<void> {
     clearTimeout(this.#idle);
     this.#stop();
-    await this.#starting?.catch(() => undefined);
-    await Promise.all(this.#ending);
+    await this.#ended();
+  }
+
+  async #ended(): Promise<void> {
+    while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
   async #request(client: ChildClient, request: RpcRequest, signal: AbortSignal | undefined): Promise<void> {
@@ -276,7 +300,12 @@ export class Child {
     const { server, restartDelay, takeSlot, isolation } = this.#options;
     if (this.#isClosed) throw upstreamUnavailable(server.name, "is closed");
     restartDelay.assertOver(server.name);
-    const release = takeSlot();
+    const release = await takeSlot();
+    if (this.#isClosed) {
+      release();
+      throw upstreamUnavailable(server.name, "is closed");
+    }
+    const held = this.#options.openHeld();
     const run: Run = {
       startedAt: performance.now(),
       process: undefined,
@@ -290,9 +319,13 @@ export class Child {
       release();
       throw error;
     });
-    const leave = (): Promise<void> => place.leave().finally(release);
+    const leave = (): Promise<void> => {
+      held.release();
+      return place.leave().finally(release);
+    };
     try {
       run.process = await ChildProcess.start(await place.launch(), {
+        held,
         onMessage: (message) => this.#receive(run, message),
         onEnd: (why) => {
           this.#onEnd(run, why);
@@ -405,11 +438,15 @@ export class Child {
     this.#ending.add(closing);
   }
 
+  get #isUsed(): boolean {
+    return this.#streams > 0 || this.#starting !== undefined || [...this.#open.values()].some(isAwaited);
+  }
+
   /** Sets or clears the time of the idle process's end. */
   #restIfUnused(): void {
     clearTimeout(this.#idle);
-    const isUsed = this.#streams > 0 || this.#starting !== undefined || [...this.#open.values()].some(isAwaited);
-    if (isUsed || this.#run === undefined || this.#isClosed) return;
+    if (this.#isUsed || this.#run === undefined || this.#isClosed) return;
+    this.#idleSinceMs = performance.now();
     this.#idle = setTimeout(() => this.#stop(), idleMsOf(this.#options.server));
     this.#idle.unref();
   }

@@ -1,5 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
+import type { IdleThing, SharedPot } from "../async/shared-pot.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
@@ -7,13 +8,16 @@ import { canonicalJson } from "../tree/canonical.ts";
 import { Child, type ChildClient } from "./child.ts";
 import type { ChildIsolation } from "./child-isolation.ts";
 import { createError, isRequest, RPC_CODES, type RpcMessage } from "./messages.ts";
-import { createChildPot } from "./pots.ts";
 import { RestartDelay } from "./restart-delay.ts";
 
 /** Parts of `Children`. */
 export interface ChildrenOptions {
   readonly isolation: ChildIsolation;
   readonly log: StoreLog;
+  /** Pot of the bytes of servers' messages. */
+  readonly answers: SharedPot;
+  /** Pot of the processes. */
+  readonly pot: SharedPot;
 }
 
 /** Restart delays that are remembered, and for how many milliseconds. */
@@ -25,14 +29,16 @@ const ANSWERING = ["sampling", "elicitation", "roots"];
 /** The children of all sessions of this process. */
 export class Children {
   readonly #options: ChildrenOptions;
-  readonly #pot = createChildPot();
+  readonly #pot: SharedPot;
   /** Children that sessions share, by agent, server and `initialize`. */
   readonly #shared = new Map<string, Child>();
-  readonly #open = new Set<Child>();
+  /** Children with the workspaces and agents that hold their processes. */
+  readonly #open = new Map<Child, IdleThing["holder"]>();
   readonly #delays = new LRUCache<string, RestartDelay>({ max: MAX_DELAYS, ttl: DELAY_MS, updateAgeOnGet: true });
 
   constructor(options: ChildrenOptions) {
     this.#options = options;
+    this.#pot = options.pot;
   }
 
   /** Opens a session with a server that is a command. Its child is chosen by its `initialize`. */
@@ -44,11 +50,11 @@ export class Children {
 
   /** Ends every child. MUST NOT reject. */
   async close(): Promise<void> {
-    await Promise.all([...this.#open].map((child) => child.close()));
+    await Promise.all([...this.#open.keys()].map((child) => child.close()));
   }
 
   #childFor(server: McpServer, agentId: string | null, initialize: JsonObject | undefined): Child {
-    const { isolation, log } = this.#options;
+    const { isolation, log, answers } = this.#options;
     const { workspaceId, name, revision } = server;
     const key = `${workspaceId} ${name} ${revision} ${agentId} ${canonicalJson(initialize ?? {})}`;
     const isShared = !answersRequests(initialize);
@@ -56,14 +62,23 @@ export class Children {
     if (known !== undefined) return known;
     const restartDelay = this.#delays.get(key) ?? new RestartDelay();
     this.#delays.set(key, restartDelay);
-    const takeSlot = () => {
-      const slot = this.#pot.take({ workspaceId, agentId });
+    const holder = { workspaceId, agentId };
+    const takeSlot = async () => {
+      const slot = await this.#pot.takeOneMakingRoom(holder, () => this.#idle());
       return () => slot.release();
     };
-    const child = new Child({ server, initialize, isShared, isolation, restartDelay, takeSlot, log });
-    this.#open.add(child);
+    const openHeld = () => answers.open(holder);
+    const child = new Child({ server, initialize, isShared, isolation, restartDelay, takeSlot, openHeld, log });
+    this.#open.set(child, holder);
     if (isShared) this.#shared.set(key, child);
     return child;
+  }
+
+  /** Yields the processes that nothing uses. The next request to one that is ended starts it again. */
+  *#idle(): Generator<IdleThing> {
+    for (const [child, holder] of this.#open) {
+      if (child.isIdle) yield { holder, idleSinceMs: child.idleSinceMs, close: () => child.rest() };
+    }
   }
 
   /** Ends a child that no session uses. */

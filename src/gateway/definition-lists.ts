@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { SharedPot } from "../async/shared-pot.ts";
 import { Turns } from "../async/turns.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
@@ -19,6 +20,8 @@ import { matchesTemplate } from "./uri-template.ts";
 export interface DefinitionListsOptions {
   readonly definitions: Pick<McpDefinitions, "review" | "isCurrent">;
   readonly logs: WorkspaceLogs;
+  /** Pot of the bytes of servers' messages. */
+  readonly answers: SharedPot;
 }
 
 /** Age of the listing that a call relies on: up to the server's `drift`, or a listing that begins now. */
@@ -47,13 +50,15 @@ type Transform = (response: RpcResponse) => Promise<RpcResponse>;
 export class DefinitionLists {
   readonly #definitions: DefinitionListsOptions["definitions"];
   readonly #logs: WorkspaceLogs;
+  readonly #answers: SharedPot;
   readonly #looks = new Looks();
   /** Sessions for which definitions of a kind have been listed. */
   readonly #begun = new Map<ListedKind, WeakSet<object>>();
 
-  constructor({ definitions, logs }: DefinitionListsOptions) {
+  constructor({ definitions, logs, answers }: DefinitionListsOptions) {
     this.#definitions = definitions;
     this.#logs = logs;
+    this.#answers = answers;
   }
 
   /** Returns the last review of a tool; undefined before the first one. `params` are those of the caller's request. */
@@ -75,17 +80,21 @@ export class DefinitionLists {
     const { server, caller, headers, endpoint, ending, session } = exchange;
     const look = this.#lookOf(exchange, kind, params);
     const begun = this.#begunWith(kind);
-    const list = async (signal: AbortSignal): Promise<Taken> => {
-      const link = {
-        server: server.name,
-        endpoint,
-        headers: listingHeaders(headers),
-        meta: metaOf(exchange, params),
-        isScrubbed: server.scrub.length > 0,
-      };
-      const { ttlMs, ...listing } = await listDefinitions(link, kind, signal);
-      return { reviewed: await this.#definitions.review(server, kind, listing, caller.keyId), ttlMs };
-    };
+    // Callers share a listing, so it counts for their workspace alone.
+    const holder = { workspaceId: server.workspaceId };
+    const list = (signal: AbortSignal): Promise<Taken> =>
+      this.#answers.during(holder, async (held) => {
+        const link = {
+          server: server.name,
+          endpoint,
+          headers: listingHeaders(headers),
+          meta: metaOf(exchange, params),
+          isScrubbed: server.scrub.length > 0,
+          held,
+        };
+        const { ttlMs, ...listing } = await listDefinitions(link, kind, signal);
+        return { reviewed: await this.#definitions.review(server, kind, listing, caller.keyId), ttlMs };
+      });
     const { taken } = look;
     const isNow =
       age === "now" ||

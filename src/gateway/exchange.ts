@@ -16,7 +16,6 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
-import { createAnswerPot } from "./pots.ts";
 import { type RelayEnd, relay, tooLargeError } from "./relay.ts";
 import type { Answer, Reply } from "./reply.ts";
 import { MessageScrubber, type ScrubJson } from "./scrubbing.ts";
@@ -67,6 +66,8 @@ export interface ForwardingOptions {
   readonly serverTasks: Pick<ServerTasks, "mayKnow">;
   readonly log: StoreLog;
   readonly scrubJson: ScrubJson;
+  /** Pot of the bytes of servers' messages. */
+  readonly answers: SharedPot;
 }
 
 /** Passes messages to upstream servers, and their responses back. */
@@ -78,7 +79,7 @@ export class Forwarding {
   /** `onMethod` hears the method of every request and notification of a server. */
   constructor(options: ForwardingOptions, onMethod: (exchange: Exchange, method: string) => void) {
     this.#options = options;
-    this.#answers = createAnswerPot(options.maxResultBytes);
+    this.#answers = options.answers;
     this.#onMethod = onMethod;
   }
 
@@ -163,7 +164,8 @@ export class Forwarding {
         ? error
         : upstreamUnavailable(server.name, "broke off its response", error);
     } finally {
-      held.release();
+      // The client may read slowly.
+      void reply.delivered().then(() => held.release());
       clearTimeout(timer);
     }
   }

@@ -14,7 +14,7 @@ import type { ReviewedDefinition } from "../registry/mcp-definitions.ts";
 import { registerMethodTools } from "../registry/mcp-method-tools.ts";
 import { isTableMethod } from "../registry/mcp-methods.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
-import { createHeldBytes, maxHeldBytesFor } from "../server/held-bytes.ts";
+import { createHeldBytes, maxHeldBytesFor, WAITING_OVERHEAD } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
 import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
@@ -78,6 +78,10 @@ export interface GatewayOptions
   readonly pool: Pool;
   /** Maximum bytes of a message of a client. */
   readonly maxBodyBytes: number;
+  /** Pot of the bytes of outcomes of tasks. */
+  readonly taskPot: SharedPot;
+  /** Bytes of clients' messages that workspaces share. Default 256 MiB, or eight of the largest. */
+  readonly maxHeldBytes?: number | undefined;
 }
 
 /** Definitions of a server after their review, by kind. */
@@ -107,8 +111,8 @@ export class McpGateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options;
-    const { ends, log, maxResultBytes, maxBodyBytes } = options;
-    this.#held = createHeldBytes("mcp_message_bytes", maxHeldBytesFor(maxBodyBytes));
+    const { ends, log, maxBodyBytes } = options;
+    this.#held = createHeldBytes("mcp_message_bytes", options.maxHeldBytes ?? maxHeldBytesFor(maxBodyBytes));
     const sessions = new Sessions(options);
     const lists = new DefinitionLists(options);
     const serverTasks = new ServerTasks(options.pool);
@@ -127,7 +131,7 @@ export class McpGateway {
     this.#hidden = new HiddenListings(options.logs);
     this.#decided = decided;
     this.#sessionRequests = new SessionRequests({ ...options, sessions, forwarding, lists });
-    this.#tasks = new EscalationTasks({ calls, lists, forwarding, ends, log, maxResultBytes, onOutcome });
+    this.#tasks = new EscalationTasks({ calls, lists, forwarding, ends, log, pot: options.taskPot, onOutcome });
     new Gauge({
       name: "acp_mcp_sessions",
       help: "Open MCP sessions of this process.",
@@ -172,13 +176,15 @@ export class McpGateway {
    * rules about them can be written before they are used. Rejects with MCP_UPSTREAM_UNAVAILABLE.
    */
   async refresh(server: McpServer, by: string, signal: AbortSignal): Promise<ReviewedDefinitions> {
-    const { upstreams, definitions, logs } = this.#options;
+    const { upstreams, definitions, logs, answers } = this.#options;
     const reviewed = new Map<McpDefinitionKind, readonly ReviewedDefinition[]>();
-    const listed = await upstreams.listOnce(server, signal);
-    await registerMethodTools(await logs.of(server.workspaceId), server, by);
-    for (const [kind, listing] of listed) {
-      reviewed.set(kind, [...(await definitions.review(server, kind, listing, by)).values()]);
-    }
+    await answers.during(server, async (held) => {
+      const listed = await upstreams.listOnce(server, held, signal);
+      await registerMethodTools(await logs.of(server.workspaceId), server, by);
+      for (const [kind, listing] of listed) {
+        reviewed.set(kind, [...(await definitions.review(server, kind, listing, by)).values()]);
+      }
+    });
     return reviewed;
   }
 
@@ -216,15 +222,24 @@ export class McpGateway {
     if (request.method === "POST") return this.#post(request, given);
     const ended = await this.#options.ends.endOf(caller);
     if (ended !== undefined) throw ended;
-    if (request.method === "GET") return this.#sessionRequests.stream(request, given);
+    if (request.method === "GET") return this.#stream(request, given);
     if (request.method === "DELETE") return this.#sessionRequests.end(request, given);
     reply.setHeader("allow", "POST, GET, DELETE");
     reply.json(405, errorBody(RPC_CODES.server, "use POST, GET or DELETE"));
   }
 
+  /** Serves a stream of a server's own messages. */
+  #stream(request: IncomingMessage, given: Unrouted): Promise<void> {
+    return this.#held.during(given.caller, (held) => {
+      held.add(WAITING_OVERHEAD);
+      return this.#sessionRequests.stream(request, given);
+    });
+  }
+
   /** Serves one message of a client. */
   #post(request: IncomingMessage, given: Unrouted): Promise<void> {
     return this.#held.during(given.caller, async (held) => {
+      held.add(WAITING_OVERHEAD);
       const body = await readJsonBody(request, this.#options.maxBodyBytes, (bytes) => held.add(bytes));
       const { caller, ending } = given;
       const { workspaceId, agentId } = caller;

@@ -6,7 +6,7 @@ import type { Portion, SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { cancelled, methodNotAllowed, reportFault } from "../server/errors.ts";
-import { createHeldBytes, maxHeldBytesFor } from "../server/held-bytes.ts";
+import { createHeldBytes, maxHeldBytesFor, WAITING_OVERHEAD } from "../server/held-bytes.ts";
 import type { HttpRoute } from "../server/http.ts";
 import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
 import { requestIdFrom } from "../server/incoming-call.ts";
@@ -35,6 +35,8 @@ export interface CodingAgentHooksOptions {
   readonly publicUrl: string | undefined;
   /** Maximum bytes of an event. */
   readonly maxBodyBytes: number;
+  /** Bytes of events that workspaces share. Default 256 MiB, or eight of the largest. */
+  readonly maxHeldBytes?: number | undefined;
 }
 
 /** A call of a hook. */
@@ -105,7 +107,7 @@ export class CodingAgentHooks {
 
   constructor(options: CodingAgentHooksOptions) {
     this.#options = options;
-    this.#held = createHeldBytes("hook_bytes", maxHeldBytesFor(options.maxBodyBytes));
+    this.#held = createHeldBytes("hook_bytes", options.maxHeldBytes ?? maxHeldBytesFor(options.maxBodyBytes));
   }
 
   get routes(): readonly HttpRoute[] {
@@ -149,6 +151,7 @@ export class CodingAgentHooks {
   ): Promise<Reply> {
     const { ends, maxBodyBytes, publicUrl } = this.#options;
     const settings = settingsFrom(client, query);
+    held.add(WAITING_OVERHEAD);
     const body = await readJsonBody(request, maxBodyBytes, (bytes) => held.add(bytes));
     const ending = new AbortController();
     response.once("close", () => {

@@ -1,4 +1,5 @@
 import type { LookupFunction } from "node:net";
+import { LRUCache } from "lru-cache";
 import { Agent, fetch } from "undici";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
@@ -7,40 +8,63 @@ import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endp
 const CONNECT_MS = 10_000;
 /** Above every hold and the call timeout, which end a call first. */
 const SILENT_MS = 7_200_000;
-/** Maximum connections of this process to one server. */
+/** Maximum connections of one workspace to one server. */
 const MAX_CONNECTIONS = 512;
+/** Workspaces whose idle connections are kept. */
+const MAX_WORKSPACES = 1_000;
 
-/** Opens HTTP connections to upstream servers at allowed addresses. Node's own `fetch` accepts no `Agent` with a `lookup`. */
+/** Standard `fetch`, without following redirects. */
+export type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
+
+/**
+ * Opens HTTP connections to upstream servers at allowed addresses. Node's own `fetch` accepts no `Agent` with a `lookup`. Workspaces
+ * share no connection, so that the calls of one to a server that several use never wait for those of another.
+ */
 export class HttpConnections {
-  readonly #agent: Agent;
+  readonly #lookup: LookupFunction;
+  readonly #agents = new LRUCache<string, Agent>({
+    max: MAX_WORKSPACES,
+    // Requests in flight go on.
+    dispose: (agent) => void agent.close().catch(() => undefined),
+  });
 
   /** `lookup` resolves names to allowed addresses, and rejects others. */
   constructor(lookup: LookupFunction) {
-    this.#agent = new Agent({
-      connect: { lookup, timeout: CONNECT_MS },
+    this.#lookup = lookup;
+  }
+
+  /** Returns the `fetch` of a workspace. */
+  of(workspaceId: string): Fetch {
+    return async (input, init = {}) => {
+      const { body, headers, method, signal } = init;
+      const response = await fetch(input, {
+        method: method ?? "GET",
+        headers: headers as Record<string, string>,
+        redirect: "manual",
+        ...(typeof body === "string" ? { body } : {}),
+        ...(signal ? { signal } : {}),
+        dispatcher: this.#agentOf(workspaceId),
+      });
+      return response as unknown as Response;
+    };
+  }
+
+  /** Closes all connections. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
+  }
+
+  #agentOf(workspaceId: string): Agent {
+    const known = this.#agents.get(workspaceId);
+    if (known !== undefined) return known;
+    const agent = new Agent({
+      connect: { lookup: this.#lookup, timeout: CONNECT_MS },
       connections: MAX_CONNECTIONS,
       headersTimeout: SILENT_MS,
       bodyTimeout: SILENT_MS,
     });
-  }
-
-  /** Standard `fetch`, without following redirects. */
-  readonly fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
-    const { body, headers, method, signal } = init;
-    const response = await fetch(input, {
-      method: method ?? "GET",
-      headers: headers as Record<string, string>,
-      redirect: "manual",
-      ...(typeof body === "string" ? { body } : {}),
-      ...(signal ? { signal } : {}),
-      dispatcher: this.#agent,
-    });
-    return response as unknown as Response;
-  };
-
-  /** Closes all connections. */
-  async close(): Promise<void> {
-    await this.#agent.destroy();
+    this.#agents.set(workspaceId, agent);
+    return agent;
   }
 }
 
@@ -48,11 +72,11 @@ export class HttpConnections {
 export class HttpEndpoint implements Endpoint {
   readonly isShared = true;
   readonly #server: McpServer;
-  readonly #fetch: HttpConnections["fetch"];
+  readonly #fetch: Fetch;
 
   constructor(server: McpServer, connections: HttpConnections) {
     this.#server = server;
-    this.#fetch = connections.fetch;
+    this.#fetch = connections.of(server.workspaceId);
   }
 
   async fetch({ method, headers, body, signal }: EndpointRequest): Promise<Response> {

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { Portion } from "../async/shared-pot.ts";
 import { Turns } from "../async/turns.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpDefinitionKind } from "../registry/mcp-candidate.ts";
@@ -40,6 +41,8 @@ export interface UpstreamLink {
   readonly meta: JsonObject | undefined;
   /** True if the server's words may hold personal values: errors then do not quote them. */
   readonly isScrubbed: boolean;
+  /** Portion of the bytes of servers' messages. */
+  readonly held: Pick<Portion, "add">;
 }
 
 /** All definitions of one kind, as a server lists them. */
@@ -115,7 +118,7 @@ interface PageLink extends UpstreamLink {
 
 /** Sends one request of the gateway's own and returns its response. */
 async function ask(
-  { server, endpoint, headers, meta, method, word }: PageLink,
+  { server, endpoint, headers, meta, method, word, held }: PageLink,
   params: JsonObject,
   signal: AbortSignal,
   maxBytes: number,
@@ -132,7 +135,7 @@ async function ask(
       body: JSON.stringify(request),
       signal: AbortSignal.any([signal, ending.signal]),
     });
-    return await readResponse({ server, word }, answer, id, maxBytes);
+    return await readResponse({ server, word, held }, answer, id, maxBytes);
   } catch (error) {
     if (error instanceof DOMException && error.name === "TimeoutError") {
       throw upstreamUnavailable(server, `did not list its ${word} within ${LISTING_MS / 1000} s`, error);
@@ -146,7 +149,7 @@ async function ask(
 
 /** Reads the response to a request; anything after it is ignored. `word` is what was asked for, for errors. */
 export async function readResponse(
-  { server, word }: Pick<PageLink, "server" | "word">,
+  { server, word, held }: Pick<PageLink, "server" | "word" | "held">,
   answer: Response,
   id: string,
   maxBytes: number,
@@ -160,6 +163,7 @@ export async function readResponse(
     for await (const chunk of answer.body ?? []) {
       size += chunk.byteLength;
       if (size > maxBytes) throw new MessageTooLarge(`more than ${MAX_LISTING_BYTES} bytes`);
+      held.add(chunk.byteLength);
       if (!isStream) {
         text += decoder.decode(chunk, { stream: true });
         continue;

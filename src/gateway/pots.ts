@@ -12,10 +12,10 @@ const ANSWER_BYTES = 268_435_456;
 const LARGEST_ANSWERS = 8;
 
 /** Creates the pot of the child processes of MCP servers. */
-export function createChildPot(): SharedPot {
+export function createChildPot(size: number = CHILDREN): SharedPot {
   return new SharedPot({
     name: "mcp_children",
-    size: CHILDREN,
+    size,
     unit: "child processes of MCP servers",
     advice: "end MCP sessions with DELETE",
     retryAfterSeconds: 30,
@@ -47,11 +47,23 @@ export function createSessionPot(size: number = SESSIONS): SharedPot {
   });
 }
 
+/** Creates the pot of the bytes of outcomes of tasks, of which one has at most `maxResultBytes`. */
+export function createTaskPot(maxResultBytes: number, size?: number): SharedPot {
+  return new SharedPot({
+    name: "mcp_task_bytes",
+    size: size ?? Math.max(ANSWER_BYTES, LARGEST_ANSWERS * maxResultBytes),
+    unit: "bytes of results of tasks",
+    advice: "let fewer calls run as tasks at once",
+    retryAfterSeconds: 10,
+    refuse: overShare,
+  });
+}
+
 /** Creates the pot of the bytes of servers' messages, of which one has at most `maxResultBytes`. */
-export function createAnswerPot(maxResultBytes: number): SharedPot {
+export function createAnswerPot(maxResultBytes: number, size?: number): SharedPot {
   return new SharedPot({
     name: "mcp_answer_bytes",
-    size: Math.max(ANSWER_BYTES, LARGEST_ANSWERS * maxResultBytes),
+    size: size ?? Math.max(ANSWER_BYTES, LARGEST_ANSWERS * maxResultBytes),
     unit: "bytes of answers of MCP servers",
     advice: "the request may have taken effect; ask for less at once",
     retryAfterSeconds: 1,

@@ -3,6 +3,7 @@ import type { Holder, IdleThing, Portion, SharedPot } from "../async/shared-pot.
 import type { StatelessBridge } from "./bridges.ts";
 import type { Endpoint, EndpointRequest } from "./endpoint.ts";
 import { createBridgePot } from "./pots.ts";
+import { watchedBody } from "./watched-body.ts";
 
 /** Milliseconds after which an unused bridge is closed. */
 const IDLE_MS = 900_000;
@@ -114,7 +115,7 @@ export class StatelessBridges {
     const { bridge, end } = await this.#use(wanted);
     request.signal.addEventListener("abort", end, { once: true });
     try {
-      return whenRead(await bridge.fetch(request), end);
+      return watchedBody(await bridge.fetch(request), { onEnd: end });
     } catch (error) {
       end();
       throw error;
@@ -156,32 +157,4 @@ export class StatelessBridges {
     const before = performance.now() - IDLE_MS;
     for (const held of this.#idle()) if (held.idleSinceMs <= before) void held.close();
   }
-}
-
-/** Returns a response that calls back once its body was read, given up or broken off. */
-function whenRead(response: Response, onEnd: () => void): Response {
-  const { body, status, statusText, headers } = response;
-  if (body === null) {
-    onEnd();
-    return response;
-  }
-  const reader = body.getReader();
-  const read = new ReadableStream({
-    async pull(controller) {
-      try {
-        const { done, value } = await reader.read();
-        if (!done) return controller.enqueue(value);
-        onEnd();
-        controller.close();
-      } catch (error) {
-        onEnd();
-        controller.error(error);
-      }
-    },
-    async cancel(reason) {
-      onEnd();
-      await reader.cancel(reason);
-    },
-  });
-  return new Response(read, { status, statusText, headers });
 }

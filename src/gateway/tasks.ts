@@ -1,5 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { LRUCache } from "lru-cache";
+import type { SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Escalation } from "../escalation/escalation.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
@@ -21,6 +21,7 @@ import type { Answer } from "./reply.ts";
 import { OWN_TASK_MARK, unknownTask } from "./server-tasks.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { OpenCall } from "./sessions.ts";
+import { KEPT_MS, type TaskRun, TaskRuns } from "./task-runs.ts";
 import type { ToolCallOutcome, ToolCalls } from "./tool-calls.ts";
 import { escalationPage, rejectedResult } from "./tool-results.ts";
 
@@ -30,10 +31,6 @@ const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 /** Polling interval in milliseconds of a task that waits for a person, and of a task whose call is running. */
 const POLL_WAITING_MS = 2_000;
 const POLL_RUNNING_MS = 1_000;
-/** Bounds on the kept results of finished calls: how long, how many, and the minimum for their bytes. */
-const KEPT_MS = 600_000;
-const MAX_KEPT = 10_000;
-const MIN_KEPT_BYTES = 67_108_864;
 const REQUEST_ID = "gateway-task";
 
 /** Parts and settings of `EscalationTasks`. */
@@ -43,8 +40,8 @@ export interface EscalationTasksOptions {
   readonly forwarding: Pick<Forwarding, "giveWay" | "send" | "relay">;
   readonly ends: Pick<McpEnds, "watch">;
   readonly log: Parameters<typeof noteFault>[0];
-  /** Maximum bytes of a result. */
-  readonly maxResultBytes: number;
+  /** Pot of the bytes of outcomes. */
+  readonly pot: SharedPot;
   /** Counts the outcome of a call. */
   readonly onOutcome: (outcome: ToolCallOutcome) => void;
 }
@@ -61,12 +58,7 @@ interface TaskEscalations {
   readonly standing: Escalation;
 }
 
-/** The call of an approved task in this process. */
-interface Run {
-  readonly ending: AbortController;
-  status: Status;
-  changedAtMs: number;
-}
+type Run = TaskRun<Status>;
 
 /**
  * Tasks for calls that wait for a person, in the form of the 2026-07-28 extension. A task is stored as its escalation, so it
@@ -75,17 +67,11 @@ interface Run {
  */
 export class EscalationTasks {
   readonly #options: EscalationTasksOptions;
-  readonly #running = new Map<string, Run>();
-  readonly #kept: LRUCache<string, Run>;
+  readonly #runs: TaskRuns<Status>;
 
   constructor(options: EscalationTasksOptions) {
     this.#options = options;
-    this.#kept = new LRUCache({
-      max: MAX_KEPT,
-      ttl: KEPT_MS,
-      maxSize: Math.max(MIN_KEPT_BYTES, 4 * options.maxResultBytes),
-      sizeCalculation: ({ status }) => JSON.stringify(status).length,
-    });
+    this.#runs = new TaskRuns(options.pot);
   }
 
   /** Tests whether a client accepts a task instead of a result. */
@@ -142,7 +128,7 @@ export class EscalationTasks {
 
   /** Ends every call in flight. */
   close(reason: unknown): void {
-    for (const { ending } of this.#running.values()) ending.abort(reason);
+    this.#runs.close(reason);
   }
 
   async #find({ caller, server }: Exchange, taskId: string): Promise<Escalation | undefined> {
@@ -157,7 +143,7 @@ export class EscalationTasks {
 
   async #get(exchange: Exchange, found: TaskEscalations, params: JsonObject): Promise<JsonObject> {
     const key = keyOf(exchange, found.task);
-    const run = this.#running.get(key) ?? this.#kept.get(key) ?? this.#begin(key, exchange, found.standing, params);
+    const run = this.#runs.get(key) ?? this.#begin(key, exchange, found.standing, params);
     if (run === undefined) return this.#view(found, waiting(found.standing, exchange.publicUrl));
     return this.#view(found, run.status, run.changedAtMs);
   }
@@ -166,9 +152,10 @@ export class EscalationTasks {
   #begin(key: string, exchange: Exchange, escalation: Escalation, params: JsonObject): Run | undefined {
     if (escalation.status === "pending") return undefined;
     const run: Run = { ending: new AbortController(), status: RUNNING, changedAtMs: Date.now() };
-    const end = (status: Status): Run => Object.assign(run, { status, changedAtMs: Date.now() });
-    if (escalation.status === "rejected" && escalation.editedArguments === null) return end(rejection(escalation));
-    this.#running.set(key, run);
+    if (escalation.status === "rejected" && escalation.editedArguments === null) {
+      return { ...run, status: rejection(escalation) };
+    }
+    this.#runs.begin(exchange.caller, key, run);
     void this.#make(run, exchange, escalation, params)
       .catch((error: unknown) => {
         noteFault(this.#options.log, exchange.server, error);
@@ -176,10 +163,7 @@ export class EscalationTasks {
           ? CANCELLED
           : failure(errorFromFault(REQUEST_ID, error));
       })
-      .then((status) => {
-        this.#kept.set(key, end(status));
-        this.#running.delete(key);
-      });
+      .then((status) => this.#runs.end(key, status, LOST));
     return run;
   }
 
@@ -237,14 +221,19 @@ export class EscalationTasks {
 
   async #cancel(exchange: Exchange, { task, standing }: TaskEscalations): Promise<void> {
     const key = keyOf(exchange, task);
-    const run = this.#running.get(key);
+    const run = this.#runs.running(key);
     if (run !== undefined) {
       run.status = CANCELLED;
       run.ending.abort(new ControlPlaneError(ErrorReason.CANCELLED, "the client cancelled the task"));
     } else if (standing.status === "pending") {
       await this.#options.calls.withdraw(exchange.caller, standing.escalationId);
-    } else if (!this.#kept.has(key)) {
-      this.#kept.set(key, { ending: new AbortController(), status: CANCELLED, changedAtMs: Date.now() });
+    } else if (this.#runs.get(key) === undefined) {
+      this.#runs.begin(exchange.caller, key, {
+        ending: new AbortController(),
+        status: CANCELLED,
+        changedAtMs: Date.now(),
+      });
+      this.#runs.end(key, CANCELLED, CANCELLED);
     }
   }
 
@@ -275,6 +264,13 @@ function waiting({ escalationId, status }: Escalation, publicUrl: string | undef
 
 const RUNNING: Status = { status: "working", statusMessage: "the call is approved and running" };
 const CANCELLED: Status = { status: "cancelled", statusMessage: "the task was cancelled" };
+const LOST: Status = failure(
+  createError(
+    REQUEST_ID,
+    RPC_CODES.server,
+    "the call was made, but its result is lost: the workspace or agent holds its share of results of tasks; let fewer calls run as tasks at once",
+  ),
+);
 
 /** Keeps a server's response for a client that asks later. Drops notifications of the call. */
 class KeptAnswer implements Answer {
@@ -323,11 +319,9 @@ function statusFrom(server: string, response: RpcResponse | undefined): Status {
   );
 }
 
-const failure = ({ error }: RpcResponse): Status => ({
-  status: "failed",
-  statusMessage: error?.message ?? "",
-  error: { ...error } as JsonObject,
-});
+function failure({ error }: RpcResponse): Status {
+  return { status: "failed", statusMessage: error?.message ?? "", error: { ...error } as JsonObject };
+}
 
 function rejection(escalation: Escalation): Status {
   if (escalation.resolvedBy === "withdrawal") return CANCELLED;

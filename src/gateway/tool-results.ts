@@ -183,7 +183,7 @@ export function spentResult(
   const why =
     usedBy === null
       ? "has expired, and the tool did not run."
-      : `was used by decision ${usedBy}: by an identical call, or by this call before its result was lost with its process. Check whether the tool ran before you call it again.`;
+      : `was used by decision ${usedBy}: by an identical call, or by this call before its result was lost. Check whether the tool ran before you call it again.`;
   const reasons = [{ code: "APPROVAL_SPENT", message: `the approval ${why}` }];
   const meta = { decision: "escalate", escalation_id: escalationId, used_by: usedBy, reasons };
   return refusal(`The approval of this call of \`${tool}\` (escalation ${escalationId}) ${why}`, meta);

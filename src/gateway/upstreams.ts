@@ -2,6 +2,7 @@ import type { LookupFunction } from "node:net";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { LRUCache } from "lru-cache";
+import type { Portion, SharedPot } from "../async/shared-pot.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpDefinitionKind } from "../registry/mcp-candidate.ts";
 import type { McpListing } from "../registry/mcp-definitions.ts";
@@ -25,6 +26,8 @@ export interface UpstreamsOptions {
   readonly children: Children;
   /** Maximum bytes of a message of a server. */
   readonly maxResultBytes: number;
+  /** Pot of the bytes of servers' messages. */
+  readonly answers: SharedPot;
 }
 
 /** Generations that a server itself speaks. */
@@ -61,10 +64,12 @@ export class Upstreams {
   readonly #children: Children;
   readonly #connections: HttpConnections;
   readonly #maxResultBytes: number;
+  readonly #answers: SharedPot;
   readonly #spoken = new LRUCache<string, Promise<Spoken>>({ max: MAX_SPOKEN, ttl: SPOKEN_MS });
   readonly #bridges = new StatelessBridges();
 
-  constructor({ lookup, children, maxResultBytes }: UpstreamsOptions) {
+  constructor({ lookup, children, maxResultBytes, answers }: UpstreamsOptions) {
+    this.#answers = answers;
     this.#children = children;
     this.#maxResultBytes = maxResultBytes;
     this.#connections = new HttpConnections(lookup);
@@ -75,10 +80,10 @@ export class Upstreams {
    * parameters of its request.
    */
   async stateful(server: McpServer, agentId: string | null, initialize: JsonObject | undefined): Promise<Endpoint> {
-    if (server.url === null) return new StdioEndpoint(server, agentId, this.#children);
+    if (server.url === null) return new StdioEndpoint(server, agentId, this.#children, this.#answers);
     const { stateful } = await this.#speaks(server);
     if (stateful) return new HttpEndpoint(server, this.#connections);
-    return StatefulBridge.open(server.name, this.#transport(server), initialize);
+    return StatefulBridge.open(server.name, this.#transport(server, agentId), initialize);
   }
 
   /**
@@ -94,8 +99,12 @@ export class Upstreams {
     return this.#bridges.endpoint({ key, holder, open: () => this.#openBridge(server, agentId, abilities) });
   }
 
-  /** Opens a session, lists the definitions of a server, and closes the session. */
-  async listOnce(server: McpServer, signal: AbortSignal): Promise<ReadonlyMap<McpDefinitionKind, McpListing>> {
+  /** Opens a session, lists the definitions of a server, and closes the session. `held` counts the bytes that are read. */
+  async listOnce(
+    server: McpServer,
+    held: Pick<Portion, "add">,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<McpDefinitionKind, McpListing>> {
     const endpoint = await this.stateful(server, null, INITIALIZE);
     const headers = { accept: ACCEPT, "content-type": "application/json" };
     try {
@@ -104,7 +113,7 @@ export class Upstreams {
       const opened = await post({}, { jsonrpc: "2.0", id: PROBE_ID, method: "initialize", params: INITIALIZE });
       if (!opened.ok) throw upstreamUnavailable(server.name, `refuses a session (HTTP ${opened.status})`);
       const session = opened.headers.get("mcp-session-id");
-      const asked = { server: server.name, word: "session" };
+      const asked = { server: server.name, word: "session", held };
       const { response } = await readResponse(asked, opened, PROBE_ID, MAX_INITIALIZE_BYTES);
       if (server.url === null && response.error !== undefined) {
         throw upstreamUnavailable(server.name, startFaultOf(server, new Error(response.error.message)));
@@ -113,7 +122,14 @@ export class Upstreams {
       const own = { "mcp-protocol-version": INITIALIZE.protocolVersion, ...named };
       await (await post(own, { jsonrpc: "2.0", method: "notifications/initialized" })).body?.cancel();
       const isScrubbed = server.scrub.length > 0;
-      const link = { server: server.name, endpoint, headers: { ...headers, ...own }, meta: undefined, isScrubbed };
+      const link = {
+        server: server.name,
+        endpoint,
+        headers: { ...headers, ...own },
+        meta: undefined,
+        isScrubbed,
+        held,
+      };
       const listed = new Map<McpDefinitionKind, McpListing>();
       const { instructions, capabilities } = response.result ?? {};
       for (const kind of kindsOf(capabilities)) listed.set(kind, await listDefinitions(link, kind, signal));
@@ -135,9 +151,11 @@ export class Upstreams {
     await this.#connections.close();
   }
 
-  #transport(server: McpServer): StreamableHTTPClientTransport {
+  #transport(server: McpServer, agentId: string | null): StreamableHTTPClientTransport {
     return new StreamableHTTPClientTransport(new URL(server.url ?? ""), {
-      fetch: boundedFetch(this.#connections.fetch, this.#maxResultBytes) as never,
+      fetch: boundedFetch(this.#connections.of(server.workspaceId), this.#maxResultBytes, () =>
+        this.#answers.open({ workspaceId: server.workspaceId, agentId }),
+      ) as never,
       requestInit: { headers: { ...server.headers } },
     });
   }
@@ -147,7 +165,7 @@ export class Upstreams {
     const bridge = new StatelessBridge(client, abilities);
     if (server.url === null) return this.#openChildBridge(server, agentId, client, bridge);
     try {
-      await client.connect(this.#transport(server), { timeout: CONNECT_MS });
+      await client.connect(this.#transport(server, agentId), { timeout: CONNECT_MS });
     } catch (error) {
       throw upstreamUnavailable(server.name, "cannot be reached", error);
     }
@@ -180,7 +198,7 @@ export class Upstreams {
   /** Finds a server's generations: by the negotiation of the official client, then by an `initialize`. */
   async #probe(server: McpServer): Promise<Spoken> {
     const client = new Client(GATEWAY_INFO, { capabilities: {}, versionNegotiation: { mode: "auto" } });
-    const transport = this.#transport(server);
+    const transport = this.#transport(server, null);
     try {
       await client.connect(transport, { timeout: CONNECT_MS });
       const stateless = client.getProtocolEra() === "modern";

@@ -9,6 +9,9 @@ const MAX_HELD_BYTES = 268_435_456;
 /** Bodies of the largest size that fit at once: an agent alone, with a fifth of the bytes, may send each body that is allowed. */
 const LARGEST_BODIES = 8;
 
+/** Bytes that a call which may wait for a person counts besides its body. */
+export const WAITING_OVERHEAD = 4_096;
+
 /** Returns the bytes that a process holds at once, where one body has at most `maxBodyBytes`. */
 export function maxHeldBytesFor(maxBodyBytes: number): number {
   return Math.max(MAX_HELD_BYTES, LARGEST_BODIES * maxBodyBytes);

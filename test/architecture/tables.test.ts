@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { REASON_CODES } from "../../src/policy/reason-codes.ts";
 import { REASON_WORDS } from "../../src/server/rest/openapi-errors.ts";
 import { linksOf, tableBelow } from "./page.ts";
-import { ROOT } from "./source-files.ts";
+import { ROOT, sourceFiles } from "./source-files.ts";
 import { PAGES, withTables } from "./tables.ts";
 
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
@@ -26,6 +26,13 @@ describe("the tables of the guides", () => {
   it("list every reason code of a decision.", () => {
     const rows = tableBelow(read("src/server/ERRORS.md"), "Reasons of decisions");
     expect(rows.map(([code]) => code)).to.have.members(REASON_CODES.map((code) => `\`${code}\``));
+  });
+
+  it("list everything that workspaces share.", () => {
+    const pot = /(?:new (?:SharedPot|Slots)\(\{[^}]*?name: |createHeldBytes\()"(\w+)"/g;
+    const named = sourceFiles("src", ".ts").flatMap(({ text }) => [...text.matchAll(pot)].map(([, name]) => name));
+    const listed = tableBelow(read("src/server/GUIDE.md"), "Shares").map(([name = ""]) => name.replaceAll("`", ""));
+    expect(listed).to.have.members(named);
   });
 
   it("name tests that exist as proof of every promise.", () => {

@@ -12,14 +12,24 @@ export interface RawAnswer {
   readonly messages: readonly Record<string, never>[];
 }
 
+/** A stream of a server's own messages. */
+export interface Listening {
+  /** What has come so far. */
+  said(): string;
+  /** Stops reading, and reads on. */
+  pause(): void;
+  resume(): void;
+  stop(): void;
+}
+
 /** A session. */
 export interface RawSession {
   /** What `initialize` answered. */
   readonly opened: RawAnswer;
   /** Sends a request. */
   ask(method: string, params?: object, id?: number): Promise<RawAnswer>;
-  /** Opens the stream of the server's own messages; gives what has come so far. */
-  listen(): Promise<() => string>;
+  /** Opens the stream of the server's own messages. */
+  listen(): Promise<Listening>;
 }
 
 const messagesOf = (body: string): RawAnswer["messages"] => {
@@ -73,7 +83,12 @@ export async function openRawSession(url: URL, who: Readonly<Record<string, stri
         said += chunk;
       });
       stream.on("error", () => undefined);
-      return () => said;
+      return {
+        said: () => said,
+        pause: () => stream.pause(),
+        resume: () => stream.resume(),
+        stop: () => stream.destroy(),
+      };
     },
   };
 }

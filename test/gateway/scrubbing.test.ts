@@ -244,7 +244,7 @@ describe("an MCP server whose messages are scrubbed", () => {
   it("gives a result without the values on whichever stream it comes.", async () => {
     const other = await openRawSession(gateway.urlOf("files"), gateway.headers);
     upstream.sendOwn = undefined;
-    const heard = await other.listen();
+    const { said: heard } = await other.listen();
     await until(() => upstream.sendOwn !== undefined);
     let asked: unknown;
     upstream.answer = ({ id }, response) => {
