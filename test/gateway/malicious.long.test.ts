@@ -211,14 +211,15 @@ describe("a malicious MCP server", () => {
     upstream.tools = [tool("pay"), ...names.map((name) => tool(name)), { inputSchema: { type: "object" } }, 7 as never];
     expect(await listed()).to.deep.equal(["__proto__"]);
     for (const name of names.filter((each) => each !== "__proto__")) {
-      expect(textOf(await call(name)), JSON.stringify(name)).to.contain("The tool did not run.");
+      const refusal = name === "\u0000" ? "U+0000" : "The tool did not run.";
+      expect(textOf(await call(name)), JSON.stringify(name)).to.contain(refusal);
     }
     expect(upstream.calls).to.equal(0);
   });
 
   it("that declares what is no schema, or too much of one, has the tool hidden.", async () => {
     let nested: object = { type: "object" };
-    for (let depth = 0; depth < 100; depth++) nested = { type: "object", properties: { a: nested } };
+    for (let depth = 0; depth < 50; depth++) nested = { type: "object", properties: { a: nested } };
     upstream.tools = [
       tool("pay"),
       tool("async", { inputSchema: { type: "object", $async: true } }),
