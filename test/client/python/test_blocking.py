@@ -216,36 +216,32 @@ class Guard(unittest.TestCase):
                 server.shutdown()
         self.assertEqual(self.runs, [])
 
+    def unchecked_at(self, url: str, faults: list[acp.ControlPlaneRequestError]) -> str:
+        """Calls a function that may run unchecked; the faults for which it did are added to the list."""
+        with acp.Client(url, KEY, timeout=1) as client:
+            pay = self.guarded(
+                "pay",
+                client,
+                on_unreachable="allow",
+                on_unchecked=lambda fault, _: faults.append(fault),
+                abort_when_revoked=False,
+            )
+            return pay(1)
+
     def test_never_runs_unchecked_behind_a_proxy_whatever_it_answers(self) -> None:
         # A proxy that says unavailable may have passed the request on before.
         for status in (502, 503, 504, 301, 400, 401, 403, 404, 429, 500, 501, 505):
             faults: list[acp.ControlPlaneRequestError] = []
-            with Answering(status) as proxy, acp.Client(proxy.url, KEY, timeout=1) as client:
-                pay = self.guarded(
-                    "pay",
-                    client,
-                    on_unreachable="allow",
-                    on_unchecked=lambda fault, _: faults.append(fault),
-                    abort_when_revoked=False,
-                )
-                kind = acp.AgentBlockedError if status in (502, 503, 504) else acp.ControlPlaneRequestError
-                with self.assertRaises(kind, msg=str(status)):
-                    pay(status)
-                self.assertEqual(faults, [])
+            kind = acp.AgentBlockedError if status in (502, 503, 504) else acp.ControlPlaneRequestError
+            with Answering(status) as proxy, self.assertRaises(kind, msg=str(status)):
+                self.unchecked_at(proxy.url, faults)
+            self.assertEqual(faults, [])
         self.assertEqual(self.runs, [])
 
     def test_runs_unchecked_where_nothing_listens_and_where_no_host_is(self) -> None:
         for url in (NOWHERE, "control-plane.invalid:7090"):
             faults: list[acp.ControlPlaneRequestError] = []
-            with acp.Client(url, KEY, timeout=1) as client:
-                pay = self.guarded(
-                    "pay",
-                    client,
-                    on_unreachable="allow",
-                    on_unchecked=lambda fault, _: faults.append(fault),
-                    abort_when_revoked=False,
-                )
-                self.assertEqual(pay(1), "paid 1 EUR")
+            self.assertEqual(self.unchecked_at(url, faults), "paid 1 EUR")
             self.assertEqual([(fault.code, fault.reached) for fault in faults], [("UNAVAILABLE", False)])
 
     def test_withdraws_its_ask_when_the_program_is_interrupted(self) -> None:
