@@ -138,6 +138,21 @@ describeInBrowser("the screen of a decision", () => {
     await page.getByText("exceeded", { exact: true }).waitFor();
   });
 
+  it("shows whose actions a limit counts, the agent's and those on behalf of its principal.", async () => {
+    const principal = await dashboard.service.agent("principal");
+    const grant = { grantor_agent_id: principal, grantee_agent_id: agentId, action_types: ["transfer.*"] };
+    await dashboard.service.rest("POST /v1/enforce/grants", grant);
+    const request = { agent_id: agentId, action_type: "transfer.send", on_behalf_of: principal };
+    const { decision_id } = await dashboard.service.rest("POST /v1/enforce/intercept", request);
+    const page = await open(decision_id as unknown as string);
+    const bars = page.locator('[data-limit="rules[2]"]');
+    await bars.nth(1).waitFor();
+    const texts = (await bars.allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "));
+    expect(texts).to.have.length(2);
+    expect(texts[0]).to.match(/^\d+ of 3 within 10 min .* Counts this agent, by rules\[2\]/);
+    expect(texts[1]).to.match(new RegExp(`^1 of 3 within 10 min .* Counts the principal ${principal}, by rules`));
+  });
+
   it("gives the sealed text and a proof that agentctl verifies.", async () => {
     const id = await act(700);
     const page = await open(id);

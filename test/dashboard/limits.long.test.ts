@@ -34,7 +34,7 @@ describeInBrowser("the limits", () => {
         { type: RuleType.SEQUENCE, decision: Decision.BLOCK, conditions: steps },
       ],
     });
-    agentId = await dashboard.service.agent("payer\u200b");
+    agentId = await dashboard.service.agent("payer");
     await act("pay.a");
     await act("pay.b");
     page = await dashboard.open("/limits");
@@ -44,11 +44,11 @@ describeInBrowser("the limits", () => {
 
   it("show each rule in a sentence with its counts.", async () => {
     const texts = await page.locator(".limit-sentence").allInnerTexts();
-    expect(texts).to.include("More than 2 of pay.* within 1 h; counted for each agent.");
+    expect(texts).to.include("More than 2 of pay.* within 1 h; counted for each agent, also what others do on its behalf.");
     expect(texts).to.include("More than 9 of pay.* within 1 h; counted for the workspace together.");
     expect(texts).to.include("secret.read, then http.* within 10 min; counted for each agent.");
     const own = page.locator(`.limit [data-id=${agentId}]`).first();
-    expect(await own.innerText()).to.match(/^payerU\+200B\s+2 of 2, the next one fires$/);
+    expect(await own.innerText()).to.match(/^payer\s+2 of 2, the next one fires$/);
   });
 
   it("follow what happens.", async () => {
