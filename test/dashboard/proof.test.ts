@@ -25,7 +25,7 @@ import { openWorkspace, type TestWorkspace, velocityRule } from "../support/harn
 import { flips } from "../verify/flips.ts";
 
 /** Members that no log seals; the page shows none of them as sealed. */
-const UNSEALED = /\.(tool_digest|action_digest|kty|alg|use|key_ops|issuer)$|\.jwks\.keys\.length$/;
+const UNSEALED = /\.(tool_digest|action_digest|key_name|kty|alg|use|key_ops|issuer)$|\.jwks\.keys\.length$/;
 /** The body stands in the entry, and the leaf's hash beside it: the answer's copies of both are what is checked. */
 const COPIES = /^\.answer\.receipt\.(canonical_body|leaf_hash)$/;
 

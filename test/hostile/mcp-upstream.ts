@@ -46,13 +46,30 @@ const TOOLS = [
 const CAPABILITIES = { tools: {}, resources: { subscribe: true }, prompts: {}, completions: {}, tasks: {} };
 const serverInfo = { name: "recording", version: "1" };
 const COMPLETE = { resultType: "complete" };
-const CONNECTING = new Set(["initialize", "notifications/initialized", "server/discover", "tools/list"]);
+/** Requests of the gateway's own: connecting and listing. */
+const CONNECTING = new Set([
+  "initialize",
+  "notifications/initialized",
+  "server/discover",
+  "tools/list",
+  "prompts/list",
+  "resources/list",
+  "resources/templates/list",
+]);
+/** Lists of each server beside its tools. Clients may use prompts and resources that stand in none. */
+const LISTS: Readonly<Record<string, object>> = {
+  "prompts/list": { prompts: [{ name: "greet" }] },
+  "resources/list": { resources: [] },
+  "resources/templates/list": { resourceTemplates: [] },
+};
 
 /** The result of a request. A call of `task` makes a task of the id that its arguments name. */
 function resultOf({ method, params = {} }: Arrived, generation: Generation): object {
   const isStateless = generation === "stateless";
   const task = (taskId: unknown) => ({ taskId, status: "working", ttl: 1, createdAt: "", lastUpdatedAt: "" });
   if (method === "tools/list") return { tools: TOOLS, ...(isStateless ? COMPLETE : {}) };
+  const listed = LISTS[method ?? ""];
+  if (listed !== undefined) return { ...listed, ...(isStateless ? COMPLETE : {}) };
   if (method === "server/discover") {
     return { ...COMPLETE, supportedVersions: ["2026-07-28"], capabilities: CAPABILITIES, serverInfo };
   }
