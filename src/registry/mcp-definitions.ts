@@ -10,6 +10,7 @@ import { ownValue } from "../policy/json-value.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
 import { McpDefinitionEntity, type McpDefinitionRow } from "../store/entities.ts";
+import { forgetMcpVersions } from "../store/sql/forget-mcp-versions.ts";
 import {
   type McpDefinitionVersionRow,
   type McpVersionRow,
@@ -110,6 +111,8 @@ interface Pins {
 
 /** Maximum number of definitions that one change of the log pins: others wait for it. */
 const CHUNK = 25;
+/** Newest versions of a definition that are kept, whoever accepted them. */
+const MAX_VERSIONS = 20;
 const CACHED_SERVERS = 2_000;
 /** Maximum number of definitions in the cached pins and reviews, of some 300 bytes each. */
 const CACHED_DEFINITIONS = 200_000;
@@ -307,6 +310,10 @@ export class McpDefinitions {
         const key = { workspaceId, server: of, kind, name, version };
         const kept = { definition: text, digest, statelessDigest: statelessDigest(candidate) ?? null, isWhole: true };
         await transaction.insert(McpDefinitionEntity, { ...key, ...kept, firstSeenAtMs: nowMs, ...accepted });
+        if (version > MAX_VERSIONS) {
+          const values = [workspaceId, of, kind, name, MAX_VERSIONS];
+          await readerWithin(transaction).query({ text: forgetMcpVersions, values });
+        }
         if (kind === "tool" && inForce) await registerSchema(scope, server, candidate.definition);
         seal(changedChange(of, candidate, { version, digest, inForce }));
         results.push(reviewedFrom(server, candidate, version, inForce ? "active" : "quarantined"));

@@ -7,6 +7,8 @@ import type { ControlChange, SealedMcpServer } from "../state/control-changes.ts
 import { type Database, stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { McpDefinitionEntity, McpServerEntity, type McpServerRow } from "../store/entities.ts";
+import { forgetMcpTasks } from "../store/sql/mcp-tasks.ts";
+import { readerWithin } from "../store/transaction.ts";
 import { checkedText } from "./checked-text.ts";
 import { driftFrom, driftSecondsOf, driftText } from "./mcp-drift.ts";
 import { putMethodTools } from "./mcp-method-tools.ts";
@@ -260,6 +262,7 @@ export class McpServers {
       const row = await getRow(scope, name);
       await transaction.nativeDelete(McpServerEntity, { workspaceId, name: row.name });
       await transaction.nativeDelete(McpDefinitionEntity, { workspaceId, server: row.name });
+      await readerWithin(transaction).query({ text: forgetMcpTasks, values: [workspaceId, row.name] });
       seal({ type: "mcp_server_deleted", name: row.name });
       return this.#serverFrom(row);
     });

@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { Client } from "pg";
 import { type GatewayService, startGateway } from "./harness.ts";
 import { GENERATIONS, openRaw, type RawClient } from "./raw-client.ts";
 import { type RecordingServer, startRecordingServer } from "./recording-server.ts";
@@ -147,5 +148,21 @@ describe("a task of an MCP server", () => {
     expect((await stranger.ask("subscriptions/listen", params)).body.error?.code).to.equal(-32_602);
     expect(upstream.messages).to.deep.equal([]);
     expect((await own.ask("subscriptions/listen", params)).body.result).to.be.an("object");
+  });
+
+  it("is forgotten with its server.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    await gateway.add("brief", { url: upstreamOf("stateless").url });
+    await make(await openRaw(gateway, "brief", "stateless"));
+    const database = new Client({ connectionString: gateway.database.ownerUrl });
+    await database.connect();
+    cleanup.defer(() => database.end());
+    const count = async () => {
+      const { rows } = await database.query<{ count: string }>("select count(*) from mcp_task where server = 'brief'");
+      return Number(rows[0]?.count);
+    };
+    expect(await count()).to.equal(1);
+    await gateway.rest("DELETE /v1/enforce/mcp-servers/brief");
+    expect(await count()).to.equal(0);
   });
 });

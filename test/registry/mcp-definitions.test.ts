@@ -90,3 +90,44 @@ describe("definitions that were accepted before whole definitions were pinned", 
     expect(await refresh()).to.include({ active: 0, quarantined: 1 });
   });
 });
+
+describe("definitions that change at every listing", () => {
+  let gateway: GatewayService;
+  before(async () => {
+    gateway = await startGateway();
+  });
+  after(() => gateway?.stop());
+
+  const versionsOf = async (server: string): Promise<number[]> => {
+    await using cleanup = new AsyncDisposableStack();
+    const database = new Client({ connectionString: gateway.database.ownerUrl });
+    await database.connect();
+    cleanup.defer(() => database.end());
+    const text = "select version from mcp_definition where server = $1 and name = 'pay' order by version";
+    return (await database.query<{ version: number }>(text, [server])).rows.map(({ version }) => version);
+  };
+  const from = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
+
+  for (const mode of ["quarantine", "open"] as const) {
+    it(`keep their newest versions and the accepted ones, in \`${mode}\`.`, async () => {
+      await using cleanup = new AsyncDisposableStack();
+      const upstream = await startDefinitionsServer({ "tools/list": [tool("pay", { description: "1" })] });
+      cleanup.defer(() => upstream.close());
+      await gateway.add(mode, { url: upstream.url }, { mode });
+      const change = async (count: number) => {
+        upstream.lists["tools/list"] = [tool("pay", { description: String(count) })];
+        await gateway.rest(`POST /v1/enforce/mcp-servers/${mode}:refresh`, {});
+      };
+      for (const count of from(1, 3)) await change(count);
+      if (mode === "quarantine")
+        await gateway.rest("POST /v1/enforce/mcp-servers/quarantine/tools/pay:accept", { version: 3 });
+      for (const count of from(4, 27)) await change(count);
+      expect(await versionsOf(mode)).to.deep.equal(
+        mode === "quarantine" ? [1, 3, ...from(8, 27)] : [1, ...from(8, 27)],
+      );
+      const { tools } = (await gateway.rest(`GET /v1/enforce/mcp-servers/${mode}/tools`)) as unknown as Tools;
+      const shown = [tools[0]?.active?.version, tools[0]?.pending?.version];
+      expect(shown).to.deep.equal(mode === "quarantine" ? [3, 27] : [27, undefined]);
+    });
+  }
+});

@@ -29,3 +29,6 @@ export const readMcpTaskOwners = {
   text: `select agent_id as "agentId" from mcp_task
     where workspace_id = $1 and server = $2 and task_digest = $3 limit 100`,
 };
+
+/** Forgets the tasks of a server. Parameters: workspace, server. */
+export const forgetMcpTasks = "delete from mcp_task where workspace_id = $1 and server = $2";
