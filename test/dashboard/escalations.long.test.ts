@@ -199,7 +199,7 @@ describeInBrowser("the escalations", () => {
       () => undefined,
       (error: unknown) => error,
     );
-    const first = page.locator("[data-id^=esc_]");
+    const first = page.locator("[data-id^=esc_]", { hasText: "751" });
     await first.locator("[data-action=reject]").click();
     await page.getByText("The amount or the recipient is wrong. Check it and ask again.").click();
     await page.click("[role=dialog] [data-action=confirm]");
