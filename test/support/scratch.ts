@@ -4,7 +4,7 @@
  * Mocha requires this file; programs beside mocha import it.
  */
 import { hash } from "node:crypto";
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
@@ -34,6 +34,15 @@ function textsOf(path: string): string[] {
   }
 }
 
+/** Returns the directory that a process works in. */
+function placeOf(pid: number): string {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return "";
+  }
+}
+
 function entriesOf(directory: string): string[] {
   try {
     return readdirSync(directory);
@@ -47,8 +56,9 @@ function signalUsers(directory: string): boolean {
   let isUsed = false;
   for (const pid of entriesOf("/proc").map(Number)) {
     if (Number.isNaN(pid) || pid === process.pid) continue;
-    const args = textsOf(`/proc/${pid}/cmdline`);
-    const isDatabase = args.some((arg, index) => arg === "-D" && args[index + 1]?.startsWith(`${directory}/`));
+    const [program = "", ...args] = textsOf(`/proc/${pid}/cmdline`);
+    // A database's server may know its directory as the one that it works in alone.
+    const isDatabase = program.endsWith("/postgres") && args.includes("-D") && placeOf(pid).startsWith(`${directory}/`);
     if (!isDatabase && !textsOf(`/proc/${pid}/environ`).includes(`TMPDIR=${directory}`)) continue;
     isUsed = true;
     try {
