@@ -253,7 +253,11 @@ export class ConnectHandler {
 
 /** Tests for the library's error after a connection was cut while it was read or written. */
 const hasLeft = (error: unknown): boolean =>
-  error instanceof ConnectError && (error.code === Code.Canceled || error.code === Code.Aborted);
+  error instanceof ConnectError &&
+  (error.code === Code.Canceled || error.code === Code.Aborted || isBrokenPipe(error.cause));
+
+/** Tests for the error of a write after the peer had closed, which the library takes for a fault of the service. */
+const isBrokenPipe = (cause: unknown): boolean => (cause as NodeJS.ErrnoException | undefined)?.code === "EPIPE";
 
 /** Yields the body as it arrives. */
 async function* chunksOf(exchange: Exchange): AsyncGenerator<Uint8Array> {

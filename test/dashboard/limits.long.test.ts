@@ -44,7 +44,9 @@ describeInBrowser("the limits", () => {
 
   it("show each rule in a sentence with its counts.", async () => {
     const texts = await page.locator(".limit-sentence").allInnerTexts();
-    expect(texts).to.include("More than 2 of pay.* within 1 h; counted for each agent, also what others do on its behalf.");
+    expect(texts).to.include(
+      "More than 2 of pay.* within 1 h; counted for each agent, also what others do on its behalf.",
+    );
     expect(texts).to.include("More than 9 of pay.* within 1 h; counted for the workspace together.");
     expect(texts).to.include("secret.read, then http.* within 10 min; counted for each agent.");
     const own = page.locator(`.limit [data-id=${agentId}]`).first();
