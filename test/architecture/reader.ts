@@ -124,8 +124,8 @@ export class ReadersShell {
     this.#folder = folder;
     this.#failed = join(folder.path, `failed-${randomUUID()}`);
     this.#answers = join(folder.path, `answers-${randomUUID()}`);
-    const kept = Object.entries(process.env).filter(([name]) => !/^(ACP_|AGENTCTL_|REDIS_URL)/.test(name));
-    // A home of their own, in which `agentctl attach` keeps a key.
+    const kept = Object.entries(process.env).filter(([name]) => !/^(ACP_|AGENTCTL_|REDIS_URL|INIT_CWD)/.test(name));
+    // A home of their own, in which `agentctl attach` keeps a key. `INIT_CWD` of npm names the folder of the project.
     const env = { ...Object.fromEntries(kept), DATABASE_URL: folder.databaseUrl, HOME: folder.path };
     // A process group of its own, so that a command that hangs ends with the shell.
     this.#shell = spawn("bash", ["-Euo", "pipefail"], { cwd: folder.path, env, stdio: "pipe", detached: true });
