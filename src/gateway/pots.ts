@@ -1,5 +1,6 @@
 import { SharedPot } from "../async/shared-pot.ts";
 import { overShare } from "../errors.ts";
+import { maxHeldBytesFor } from "../server/held-bytes.ts";
 
 /** Child processes of MCP servers. */
 const CHILDREN = 512;
@@ -7,9 +8,6 @@ const CHILDREN = 512;
 const BRIDGES = 512;
 /** Sessions of clients. */
 const SESSIONS = 20_000;
-/** Bytes of servers' messages that are being read or passed on, and the largest ones that fit at least. */
-const ANSWER_BYTES = 268_435_456;
-const LARGEST_ANSWERS = 8;
 
 /** Creates the pot of the child processes of MCP servers. */
 export function createChildPot(size: number = CHILDREN): SharedPot {
@@ -51,7 +49,7 @@ export function createSessionPot(size: number = SESSIONS): SharedPot {
 export function createTaskPot(maxResultBytes: number, size?: number): SharedPot {
   return new SharedPot({
     name: "mcp_task_bytes",
-    size: size ?? Math.max(ANSWER_BYTES, LARGEST_ANSWERS * maxResultBytes),
+    size: size ?? maxHeldBytesFor(maxResultBytes),
     unit: "bytes of results of tasks",
     advice: "let fewer calls run as tasks at once",
     retryAfterSeconds: 10,
@@ -63,7 +61,7 @@ export function createTaskPot(maxResultBytes: number, size?: number): SharedPot 
 export function createAnswerPot(maxResultBytes: number, size?: number): SharedPot {
   return new SharedPot({
     name: "mcp_answer_bytes",
-    size: size ?? Math.max(ANSWER_BYTES, LARGEST_ANSWERS * maxResultBytes),
+    size: size ?? maxHeldBytesFor(maxResultBytes),
     unit: "bytes of answers of MCP servers",
     advice: "the request may have taken effect; ask for less at once",
     retryAfterSeconds: 1,

@@ -2,8 +2,8 @@ import { SharedPot } from "../async/shared-pot.ts";
 import { overShare } from "../errors.ts";
 
 /**
- * Bytes of bodies that a process holds at once on one kind of route, from their arrival until their calls end. One workspace
- * alone may hold half of them.
+ * Bytes that a process holds at once of bodies on one kind of route, from their arrival until their calls end, or of one kind of
+ * answers. One workspace alone may hold half of them.
  */
 const MAX_HELD_BYTES = 268_435_456;
 /** Bodies of the largest size that fit at once: an agent alone, with a fifth of the bytes, may send each body that is allowed. */
@@ -12,9 +12,9 @@ const LARGEST_BODIES = 8;
 /** Bytes that a call which may wait for a person counts besides its body. */
 export const WAITING_OVERHEAD = 4_096;
 
-/** Returns the bytes that a process holds at once, where one body has at most `maxBodyBytes`. */
-export function maxHeldBytesFor(maxBodyBytes: number): number {
-  return Math.max(MAX_HELD_BYTES, LARGEST_BODIES * maxBodyBytes);
+/** Returns the bytes that a process holds at once, where one body or answer has at most `maxBytes`. */
+export function maxHeldBytesFor(maxBytes: number): number {
+  return Math.max(MAX_HELD_BYTES, LARGEST_BODIES * maxBytes);
 }
 
 /** Creates the pot of bytes of answers to unary calls that their callers have not read. */

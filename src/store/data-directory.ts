@@ -6,7 +6,7 @@ import type { StoreLog } from "./migrate.ts";
 const OWNER_ONLY = 0o700;
 /** Permissions of accounts other than the owner. */
 const OTHERS = 0o077;
-/** Everything that the service keeps in its data directory, with the temporary names of it. */
+/** Names of the service's files in its data directory, with their temporary names. */
 const OWN = /^(postgres|\.postgres-.*|postgresql-.*|(admin-key|signing-key\.pem|encryption-key)(\..*)?)$/;
 /** Folder at the top of a file system. */
 const OF_NOBODY = "lost+found";

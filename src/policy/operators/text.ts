@@ -32,7 +32,7 @@ const matches: BuildTest = (literal, isAllow) => {
   const checked = checkPattern(literal);
   if (checked.kind === "invalid") return () => false;
   const set = new PatternSet([literal], checked.size);
-  // What surrounds a text is ignored as in every comparison of strings, so that `^rm` is not evaded by a leading blank.
+  // Surrounding blanks are ignored as in every comparison of strings, so that `^rm` is not evaded by a leading blank.
   return (text, checks) => {
     const found = checks.search(set, trimmedText(text), isAllow);
     return typeof found === "string" ? found : found.length > 0;

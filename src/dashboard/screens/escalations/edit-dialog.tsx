@@ -29,7 +29,7 @@ import {
 
 const { editEscalation } = EscalationService.method;
 
-/** Where two people have to agree, an edit is not an approval yet. */
+/** Says after an edit whether another person still has to approve it, as under four eyes. */
 const doneText = ({ replacement }: EditEscalationResponse): string =>
   replacement?.status === EscalationStatus.PENDING
     ? "Changed. Another person has to approve it now."
