@@ -168,7 +168,7 @@ export class Pipeline {
 
   /**
    * Serves an admitted bidirectional stream. The caller is looked up again for each request. A rejection of `requests` ends the
-   *    stream. The replies can be read once.
+   * stream. The replies can be read once.
    */
   bidiStream(call: Call, requests: AsyncIterable<StreamedRequest>): AsyncGenerator<Message> {
     return this.#replies(call, () => call.endpoint.serve(this.#checkedRequests(call, requests), call));
@@ -237,6 +237,7 @@ export class Pipeline {
     }
   }
 
+  /** Finds the caller as it is now. A request with a fault, such as a key that has ended, MUST be answered with it alone. */
   async #checkedRequest(
     call: Call,
     { request, bytes, weight = bytes }: StreamedRequest,

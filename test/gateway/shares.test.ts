@@ -262,11 +262,12 @@ describe("what workspaces share in the gateway", function () {
       const session = await open(await anAgent());
       const stream = await session.listen();
       stream.pause();
-      const flooded = ask(session, { flood: 300, answer: 1 });
+      // Before another agent takes room, which makes this one's share smaller.
+      const flooded = await ask(session, { flood: 300, answer: 1 });
+      expect(JSON.stringify(flooded.messages.at(-1))).to.contain('"answer":"x"');
       const other = await open(await anAgent());
       const [answer] = (await ask(other, { answer: 500_000 })).messages;
       expect(JSON.stringify(answer)).to.have.length.above(500_000);
-      expect(JSON.stringify((await flooded).messages.at(-1))).to.contain('"answer":"x"');
       stream.resume();
       await until(() => stream.said().includes('"data":"0x'));
       const heard = () => stream.said().split("notifications/message").length - 1;
