@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { ConnectError, createClient } from "@connectrpc/connect";
 import type { ServiceError } from "@grpc/grpc-js";
 import { expect } from "chai";
@@ -34,7 +35,7 @@ describe("server streams", () => {
     context = given;
     try {
       yield { change: EscalationChange.CREATED, cursor: "1" };
-      await new Promise((resolve) => given.signal.addEventListener("abort", resolve));
+      if (!given.signal.aborted) await once(given.signal, "abort");
     } finally {
       returned.resolve();
     }
@@ -92,13 +93,13 @@ describe("server streams", () => {
   });
 
   it("end with DEADLINE_EXCEEDED when the caller's deadline passes", async () => {
-    const call = watch(harness, { ...KEY, "grpc-timeout": "60m" });
+    const call = watch(harness, { ...KEY, "grpc-timeout": "1S" });
     call.resume();
     const outcome = grpcOutcome((await endOf(call)) as ServiceError);
     expect([outcome.code, outcome.reason]).to.deep.equal(["DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"]);
     await returned.promise;
     const client = createClient(EscalationService, harness.transport("connect"));
-    const late = client.watchEscalations({}, { headers: { ...KEY, "connect-timeout-ms": "60" } });
+    const late = client.watchEscalations({}, { headers: { ...KEY, "connect-timeout-ms": "1000" } });
     const error = await drainedError(late);
     expect(connectOutcome(error).reason).to.equal("DEADLINE_EXCEEDED");
   });
