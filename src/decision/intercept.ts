@@ -1,4 +1,5 @@
 import type { Holder } from "../async/shared-pot.ts";
+import { ControlPlaneError } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
@@ -86,10 +87,17 @@ export async function prepareAction(
 
 /**
  * Decides an action at the end of the log without appending it, to learn which answers its rules ask for. A task of the log: it
- * waits for what is in flight.
+ * waits for what is in flight. Undefined if the action cannot be decided: at its turn it is refused, or answered as a repeat.
  */
-function rehearse(log: WorkspaceLog, action: Action): Promise<Outcome> {
-  return log.dryRun([action], (state, nowMs) => decide(state, action, nowMs, { undo: [] }));
+function rehearse(log: WorkspaceLog, action: Action): Promise<Outcome | undefined> {
+  return log.dryRun([action], (state, nowMs) => {
+    try {
+      return decide(state, action, nowMs, { undo: [] });
+    } catch (error) {
+      if (error instanceof ControlPlaneError) return undefined;
+      throw error;
+    }
+  });
 }
 
 const holderOf = ({ workspaceId }: WorkspaceLog, { agentId }: Action): Holder => ({ workspaceId, agentId });
@@ -101,7 +109,7 @@ async function withLongAnswers(
   action: Action,
   signal: AbortSignal,
 ): Promise<Action> {
-  const { policy } = await rehearse(log, action);
+  const policy = (await rehearse(log, action))?.policy;
   if (policy === undefined || policy.missingChecks.length === 0) return action;
   return { ...action, longAnswers: await checker.run(holderOf(log, action), policy.missingChecks, signal) };
 }
@@ -111,7 +119,9 @@ async function withLongAnswers(
  * question share an answer. If deterministic rules block the action, the guard is not asked.
  */
 async function withGuardAnswers(guard: Guard, log: WorkspaceLog, action: Action, signal: AbortSignal): Promise<Action> {
-  const { policy, toolName } = await rehearse(log, action);
+  const rehearsed = await rehearse(log, action);
+  if (rehearsed === undefined) return action;
+  const { policy, toolName } = rehearsed;
   const questions = new Map(policy?.guards.map(({ spec }) => [spec.key, spec]));
   // The tool that the action calls, even if only its metadata or its type names it.
   const asked = { ...action, tool: toolName };

@@ -33,6 +33,12 @@ function askOf({ escalationId, escalationExpiresAtMs: expiresAtMs, actionDigest 
   return expiresAtMs === undefined ? { escalationId } : { escalationId, created: { actionDigest, expiresAtMs } };
 }
 
+/** An action that cannot be decided on the state at its turn, with its caller's error. */
+export interface Undecided {
+  readonly item: PendingDecision;
+  readonly error: unknown;
+}
+
 /**
  * Actions that are decided in order on one state and appended by one statement. `decide` folds them into the state at once,
  * so that the next batch builds on them while they are in flight; `undo` rolls the state back when they were not appended.
@@ -41,6 +47,7 @@ export class Batch {
   #items: readonly PendingDecision[];
   readonly #maxDecideMs: number;
   #left: readonly PendingDecision[] = [];
+  readonly #undecided: Undecided[] = [];
   /** Entries of the decided items, in the order of the items. */
   readonly #entries: DecisionEntry[] = [];
   readonly #journal: StateJournal = { undo: [] };
@@ -80,6 +87,11 @@ export class Batch {
     return this.#left;
   }
 
+  /** Actions that could not be decided. Their callers are not answered yet. */
+  get undecided(): readonly Undecided[] {
+    return this.#undecided;
+  }
+
   /** Size of the log with the batch. */
   get endSeq(): number {
     return this.#before.seq + this.items.length;
@@ -87,14 +99,14 @@ export class Batch {
 
   /**
    * Decides the actions in order, each against the state that the one before it left. An action that cannot be decided leaves
-   * the batch, and only its caller gets the error. Stops once deciding has taken its time; `left` has the rest. If writing the
-   * entries throws, the state holds half a step.
+   * the batch for `undecided`. Stops once deciding has taken its time; `left` has the rest. If writing the entries throws, the
+   * state holds half a step.
    */
   decide(): void {
     const startedAt = performance.now();
     const decided: PendingDecision[] = [];
     for (const [index, item] of this.items.entries()) {
-      if (this.#decideOrReject(item)) decided.push(item);
+      if (this.#tryToDecide(item)) decided.push(item);
       if (performance.now() - startedAt < this.#maxDecideMs) continue;
       this.#left = this.items.slice(index + 1);
       break;
@@ -105,8 +117,8 @@ export class Batch {
     this.#setEnd({ seq: this.endSeq, lastAtMs: this.atMs, frontier: this.#frontier });
   }
 
-  /** Decides an action and folds it into the state. Returns false if it cannot be decided: its caller then has the error. */
-  #decideOrReject(item: PendingDecision): boolean {
+  /** Decides an action and folds it into the state. Returns false if it cannot be decided. */
+  #tryToDecide(item: PendingDecision): boolean {
     const { undo } = this.#journal;
     const noted = undo.length;
     const count = this.#entries.length;
@@ -116,7 +128,7 @@ export class Batch {
     } catch (error) {
       for (const step of undo.splice(noted).reverse()) step();
       this.#entries.length = count;
-      item.reject(error);
+      this.#undecided.push({ item, error });
       return false;
     }
   }
@@ -238,11 +250,10 @@ export class Batch {
 
 /** Decides one action as a batch of its own, without a waiting caller. Throws what deciding throws. */
 export function decidedAlone(state: WorkspaceState, action: Action, steps: Steps, nowMs: number): Batch {
-  const faults: unknown[] = [];
-  const reject = (fault: unknown): void => void faults.push(fault);
-  const item = { action, steps, isAbandoned: () => false, resolve: () => undefined, reject };
+  const item = { action, steps, isAbandoned: () => false, resolve: () => undefined, reject: () => undefined };
   const batch = new Batch(state, [item], nowMs);
   batch.decide();
-  if (faults.length > 0) throw faults[0];
+  const [undecided] = batch.undecided;
+  if (undecided !== undefined) throw undecided.error;
   return batch;
 }

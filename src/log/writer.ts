@@ -9,7 +9,7 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { type Database, isUniqueViolation, storeFault } from "../store/database.ts";
 import { lockHead } from "../store/sql/read-entries.ts";
 import { readSnapshot } from "../store/transaction.ts";
-import { Batch } from "./batch.ts";
+import { Batch, type Undecided } from "./batch.ts";
 import { ChangeCommitter, type ChangeScope, type SealedChanges } from "./changes.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { AppendedEnd, LedgerListener, WakeUp } from "./events.ts";
@@ -377,6 +377,7 @@ export class WorkspaceLog {
     const batch = new Batch(this.#loaded.current, items, nowMs);
     runOrRejectAll(items, () => batch.decide());
     this.#queue.putBack(batch.left);
+    this.#settleUndecided(batch.undecided);
     if (batch.items.length === 0) {
       this.#inFlight.releaseIfIdle();
       return;
@@ -471,6 +472,8 @@ export class WorkspaceLog {
     const nowMs = await this.#loaded.completeWindowsLocked(connection);
     const batch = new Batch(this.#loaded.current, items, nowMs);
     batch.decide();
+    // Their repeats were answered before.
+    for (const { item, error } of batch.undecided) item.reject(error);
     if (batch.items.length === 0) {
       await connection.query("rollback");
       this.#queue.putBack(batch.left);
@@ -505,6 +508,29 @@ export class WorkspaceLog {
     } catch (error) {
       rejectAll(items, error);
     }
+  }
+
+  /**
+   * Settles actions that cannot be decided. A repeat still gets its first decision, made before the change that now rules the
+   * request out; everyone else gets the error.
+   */
+  #settleUndecided(undecided: readonly Undecided[]): void {
+    const errors = new Map<PendingDecision, unknown>();
+    for (const { item, error } of undecided) {
+      if (item.action.isRetryable) errors.set(item, error);
+      else item.reject(error);
+    }
+    if (errors.size === 0) return;
+    const items = [...errors.keys()];
+    const answer = async (): Promise<void> => {
+      await this.#loaded.catchUp(this.#database.pool);
+      const open = await answerRepeats(this.#database.pool, items, this.#loaded.current, () => this.nowMs);
+      for (const item of open) if (errors.has(item)) item.reject(errors.get(item));
+      // The rest are refusals of repeats.
+      await this.#appendLocked(open.filter((item) => !errors.has(item)));
+    };
+    const reject = (error: unknown): void => rejectAll(items, error);
+    this.#enqueue({ run: () => answer().catch(reject), reject });
   }
 
   // Publishing.

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import type { InterceptResponse } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
@@ -204,6 +205,51 @@ describe("a repeated request", () => {
     expect(metadata).to.include({ decision_id: decisionId, decision: "allow", decision_path: "default" });
     expect(metadata).to.have.property("decided_at");
   });
+});
+
+describe("a repeated request that names two tools since a tool was registered", () => {
+  for (const [where, rules] of Object.entries({
+    "decided at once": [],
+    "rehearsed first": [
+      { type: RuleType.SEMANTIC, decision: Decision.BLOCK, conditions: { prompt: "x", matchActionTypes: ["mail.*"] } },
+    ],
+  })) {
+    it(`gets its first decision on every replica, and a new one is refused, ${where}.`, () =>
+      withWorkspace({ replicas: 2 }, async (workspace) => {
+        if (rules.length > 0) await workspace.mandate(rules);
+        const [agentId, ended] = [await workspace.agent(), await workspace.agent()];
+        const request = { agentId, actionType: "pay", tool: "read", actionContent: "1" };
+        const requests = Array.from({ length: 5 }, () => ({ ...request, requestId: randomUUID() }));
+        const firsts = await Promise.all(requests.map((each) => workspace.intercept(each)));
+        const ofEnded = { ...request, agentId: ended, requestId: randomUUID() };
+        await workspace.intercept(ofEnded);
+        await workspace.tools.registerTool({ name: "pay", inputSchema: { type: "object" } });
+        await workspace.revoke(ended);
+        const entries = (await readLog(workspace.url)).entries.length;
+
+        for (const replica of [...workspace.replicas, await workspace.replica()]) {
+          const fresh = { ...request, requestId: randomUUID() };
+          const [repeats, reused, ...refused] = await Promise.all([
+            Promise.all(requests.map((each) => workspace.intercept(each, replica))),
+            reasonOf(workspace.intercept({ ...(requests[0] as typeof fresh), actionContent: "2" }, replica)),
+            reasonOf(workspace.intercept(fresh, replica)),
+            reasonOf(workspace.intercept(fresh, replica)),
+            reasonOf(workspace.intercept(request, replica)),
+          ]);
+          for (const [index, repeat] of repeats.entries()) {
+            const { decisionId, decision } = firsts[index] as InterceptResponse;
+            expect(repeat).to.include({ replayed: true, decisionId, decision });
+          }
+          expect(reused).to.equal("REQUEST_ID_REUSED");
+          expect(refused).to.deep.equal(Array(3).fill("INVALID_FIELD"));
+          const again = await workspace.intercept(ofEnded, replica);
+          expect(again).to.include({ decision: Decision.BLOCK, decisionPath: DecisionPath.REVOKED });
+        }
+        const log = await readLog(workspace.url);
+        expect(log.entries.length - entries, "entries: the refusal of the repeat alone").to.equal(1);
+        assertIntact(log);
+      }));
+  }
 });
 
 describe("a repeat that takes its time", () => {
