@@ -28,6 +28,8 @@ const DEFAULT_DEADLINE_MS = 10_000;
 const DEFAULT_STREAM_HEARTBEAT_MS = 15_000;
 /** Time that open streams get after a stop signal, milliseconds: containers are killed after 10 s. */
 const DEFAULT_DRAIN_MS = 5_000;
+/** Time for which a stopping process on an external database goes on serving, milliseconds: balancers look every few seconds. */
+const DEFAULT_LAME_DUCK_MS = 5_000;
 /** Deadline of a model's verdict, milliseconds: half of a call's deadline, so that a refusal still arrives. */
 const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
@@ -123,6 +125,8 @@ export interface Config {
   readonly defaultDeadlineMs: number;
   readonly streamHeartbeatMs: number;
   readonly drainMs: number;
+  /** Milliseconds for which a process that is told to stop says so and goes on serving, before it drains. */
+  readonly lameDuckMs: number;
   /** Name of the service in checkpoints. MUST NOT change: a signature under another name belongs to another log. */
   readonly vaultOrigin: string;
   /** Address at which browsers reach the service, without a slash at the end; null: that of their requests, without TLS. */
@@ -506,6 +510,11 @@ const VARIABLES = {
     DEFAULT_DRAIN_MS,
     "milliseconds that open streams get after a stop signal",
   ),
+  lameDuckMs: optional(
+    "ACP_LAME_DUCK_MS",
+    whole(0, 600_000, " of milliseconds"),
+    `milliseconds for which a process goes on serving after a stop signal while \`/readyz\` answers 503; then it drains; unset: ${DEFAULT_LAME_DUCK_MS} with \`DATABASE_URL\`, 0 without`,
+  ),
   vaultOrigin: variable(
     "ACP_VAULT_ORIGIN",
     origin,
@@ -752,6 +761,12 @@ function oidcProblems(config: Config): string[] {
   return missing.map(([name]) => `${name} must be set with ACP_OIDC_ISSUER`);
 }
 
+/** Settings as read: null where a default follows from other values. */
+type Unfinished = Omit<Config, "lameDuckMs" | "mcpPath"> & {
+  readonly lameDuckMs: number | null;
+  readonly mcpPath: string | null;
+};
+
 /**
  * Reads the environment; no other code does. An empty value counts as unset. Checks every value and throws all problems in
  * one `ConfigError`.
@@ -764,14 +779,18 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   const entries = Object.entries<Variable<unknown>>(VARIABLES).map(([key, each]) => {
     const text = env[each.name]?.trim() || each.default;
     try {
-      if (text === null && each === VARIABLES.mcpPath) return [key, commandPath(env.PATH)];
       return [key, text === null ? null : each.read(text)];
     } catch (error) {
       problems.push(`${each.name} ${(error as Error).message}`);
       return [key, null];
     }
   });
-  const config: Config = Object.fromEntries(entries);
+  const read: Unfinished = Object.fromEntries(entries);
+  const config: Config = {
+    ...read,
+    lameDuckMs: read.lameDuckMs ?? (read.databaseUrl === null ? 0 : DEFAULT_LAME_DUCK_MS),
+    mcpPath: read.mcpPath ?? commandPath(env.PATH),
+  };
   // Skipped after a faulty value, which would seem to contradict others.
   if (problems.length === 0) problems.push(...contradictions(config));
   if (problems.length > 0) throw new ConfigError(problems);

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
 import { Registry } from "prom-client";
@@ -68,7 +69,6 @@ import { isReachedOverTls, SignInCookie } from "./server/dashboard/cookie.ts";
 import { OidcSignIn } from "./server/dashboard/oidc.ts";
 import { signInRoute } from "./server/dashboard/sign-in.ts";
 import { docsRoute } from "./server/docs/docs-route.ts";
-import { shuttingDown } from "./server/errors.ts";
 import { createGrpcServer } from "./server/grpc.ts";
 import { Health } from "./server/health.ts";
 import { maxHeldBytesFor } from "./server/held-bytes.ts";
@@ -78,13 +78,14 @@ import { LargeRequests } from "./server/large-requests.ts";
 import { measureEventLoop } from "./server/metrics.ts";
 import type { WatchKeys } from "./server/open-streams.ts";
 import { DEFAULT_MAX_DEPTH, Pipeline } from "./server/pipeline.ts";
+import { Readiness } from "./server/readiness.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { createRequestChecks, createRequestValidator } from "./server/validation.ts";
 import { WrongKeys } from "./server/wrong-keys.ts";
 import { openDataDirectory } from "./store/data-directory.ts";
-import { type Database, openDatabase } from "./store/database.ts";
+import { type Database, openDatabase, stored } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
 import { createTargets, type Targets } from "./webhook/target.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
@@ -97,6 +98,8 @@ export interface ControlPlane {
   readonly signingKey: SigningKeys["sealed"];
   /** Seals the signing key wherever it is not sealed, then serves on the configured ports. Rejects with SIGNING_KEY_RETIRED. */
   listen(): Promise<Addresses>;
+  /** Says that it no longer serves, and goes on serving. Resolves after `lameDuckMs`. */
+  retire(): Promise<void>;
   /** Refuses new work, lets calls in flight finish within `drainMs`, and releases everything. */
   close(): Promise<void>;
 }
@@ -179,6 +182,9 @@ const ENCRYPTION_KEY_FILE = "encryption-key";
 
 /** The built dashboard: beside the sources after `npm start`, beside the compiled files in a package. */
 const DASHBOARD_FOLDER = fileURLToPath(new URL("../.generated/dashboard", import.meta.url));
+
+/** Question to the database; a connection that does not answer it is given up. */
+const PING = { text: "select 1", query_timeout: 2_000 };
 
 /** Time in which deliveries in flight must end, milliseconds. */
 const FLUSH_MS = 1_000;
@@ -396,10 +402,7 @@ function createServers(parts: Parts): Servers {
   });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
-  const ready = async (): Promise<void> => {
-    if (!health.serving) throw shuttingDown();
-    await database.pool.query("select 1");
-  };
+  const readiness = new Readiness({ health, ping: () => stored(database.pool.query(PING)) });
   const signIns = new SignIns({ database, clock: logs.clock, forget: (id) => authenticator.forget(id) });
   const document = openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", publicUrl });
   const oidc = createOidcSignIn(parts, signIns, signInCookie);
@@ -425,7 +428,7 @@ function createServers(parts: Parts): Servers {
       docsRoute(document),
       ...dashboard,
     ],
-    ready,
+    ready: () => readiness.check(),
     metrics: parts.metricsPage,
     openApi: JSON.stringify(document),
     maxBodyBytes,
@@ -528,6 +531,10 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       expiry.start(logs);
       mcp.kept.start();
       return addresses;
+    },
+    async retire() {
+      servers.retire();
+      await delay(config.lameDuckMs);
     },
     async close() {
       const drained = servers.close(config.drainMs);

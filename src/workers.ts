@@ -27,7 +27,7 @@ const ECHO_MS = 500;
 const CONNECTIONS_BESIDE_POOL = 5;
 /** Connections for people and tools that look at the database. */
 const SPARE_CONNECTIONS = 20;
-/** Time that a worker gets to stop after draining, milliseconds; then it is killed. */
+/** Time that a worker gets to stop after retiring and draining, milliseconds; then it is killed. */
 const STOP_MARGIN_MS = 10_000;
 /** Pauses before an ended worker is replaced; they grow while workers end before they serve. */
 const BACK_OFF: BackOffOptions = { firstMs: 200, maxMs: 5_000 };
@@ -81,7 +81,8 @@ export async function serveAlone(serving: Serving): Promise<void> {
     log,
   });
   announce(await controlPlane.listen(), first);
-  log.info({ signal: await stop }, "stopping");
+  log.info({ signal: await stop, lame_duck_ms: config.lameDuckMs }, "stopping");
+  await controlPlane.retire();
 }
 
 /** Message from a worker to the primary. */
@@ -167,7 +168,7 @@ class WorkerPool {
   async stop(): Promise<void> {
     this.#stopping.abort();
     for (const { worker } of this.#slots.values()) worker.process.kill("SIGTERM");
-    const timer = setTimeout(() => this.#kill(), this.#config.drainMs + STOP_MARGIN_MS);
+    const timer = setTimeout(() => this.#kill(), this.#config.lameDuckMs + this.#config.drainMs + STOP_MARGIN_MS);
     if (this.#slots.size > 0) await this.#gone.promise;
     clearTimeout(timer);
   }
@@ -183,7 +184,12 @@ class WorkerPool {
     // JSON would turn NaN and infinite metrics into null.
     cluster.setupPrimary({ serialization: "advanced", args: [String(number)] });
     // The primary has migrated: no process that serves needs the owner's login.
-    const worker = cluster.fork({ DATABASE_URL: this.#databaseUrl, ACP_DATABASE_OWNER_URL: "" });
+    const worker = cluster.fork({
+      DATABASE_URL: this.#databaseUrl,
+      ACP_DATABASE_OWNER_URL: "",
+      // Its default depends on whether the database is the embedded one.
+      ACP_LAME_DUCK_MS: String(this.#config.lameDuckMs),
+    });
     const slot: Slot = { number, worker, isServing: false };
     this.#slots.set(number, slot);
     worker.on("message", (message: ToPrimary) => {
@@ -247,7 +253,8 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
   });
   started.defer(() => controlPlane.close());
   send({ kind: "serving", addresses: await controlPlane.listen() });
-  log.info({ signal: await stop }, "stopping");
+  log.info({ signal: await stop, lame_duck_ms: config.lameDuckMs }, "stopping");
+  await controlPlane.retire();
   // Leaves the ports: the primary gives new connections to other workers while this one drains.
   cluster.worker?.disconnect();
 }

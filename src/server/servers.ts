@@ -22,6 +22,8 @@ export interface PortOptions {
 export interface Servers {
   /** Listens on both ports. Rejects if one of them is in use. */
   listen(ports: PortOptions): Promise<Addresses>;
+  /** Reports NOT_SERVING and goes on serving, so that balancers send new calls elsewhere before any is refused. */
+  retire(): void;
   /**
    * Reports NOT_SERVING, refuses new calls, lets calls in flight finish within `drainMs` milliseconds, and closes every
    * connection. Streams end with SHUTTING_DOWN, so that their readers reconnect elsewhere.
@@ -51,6 +53,9 @@ export function joinServers({
       const boundHttp = await http.listen(host, httpPort);
       health.set(true);
       return addressesFrom(host, { http: boundHttp, grpc: boundGrpc });
+    },
+    retire() {
+      health.set(false);
     },
     async close(drainMs) {
       const endsAt = performance.now() + drainMs;

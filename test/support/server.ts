@@ -127,6 +127,8 @@ export async function startServer({ databaseUrl, env = {}, account }: ServerOpti
     ACP_DATA_DIR: dataDir,
     ACP_ADMIN_KEY: adminKey,
     ACP_MCP_HOMES: homes,
+    // No balancer looks at it.
+    ACP_LAME_DUCK_MS: "0",
   };
   const database = databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl };
   const child = spawn(process.execPath, [MAIN], {

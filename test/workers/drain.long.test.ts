@@ -158,3 +158,49 @@ describe("a service that is told to stop", () => {
     });
   });
 });
+
+for (const workers of ["1", "2"]) {
+  describe(`a lame duck of ${workers === "1" ? "one process" : "two workers"}`, () => {
+    let database: TestDatabase;
+    before(async () => {
+      database = await createTestDatabase();
+    });
+    after(() => database.drop());
+
+    it("says that it is not ready, and serves every call on both ports", async () => {
+      // Longer than the test, so that nothing depends on speed.
+      const env = { ACP_LAME_DUCK_MS: "600000", ACP_WORKERS: workers };
+      const server = await startServer({ databaseUrl: database.url, env });
+      const controlPlane = connect(server);
+      const wires = openWires(server);
+      try {
+        const agentId = await registerAgent(controlPlane);
+        process.kill(server.pid, "SIGTERM");
+        const told = async (): Promise<number> =>
+          (await fetch(`${server.http}/readyz`, { headers: { connection: "close" } })).status;
+        // Any of the workers may answer.
+        await until("all say that they are not ready", async () => {
+          const statuses = [await told(), await told(), await told(), await told()];
+          return statuses.every((status) => status === 503);
+        });
+        const action = { agent_id: agentId, action_type: "note.write", action_content: "late" };
+        for (const wire of wires.all) {
+          const { code } = await wire.unary(INTERCEPT, action, { key: server.adminKey });
+          expect(code, wire.name).to.equal("OK");
+        }
+      } finally {
+        wires.close();
+        controlPlane.close();
+        await server.kill();
+      }
+    });
+
+    it("drains afterwards and ends without a fault", async () => {
+      const env = { ACP_LAME_DUCK_MS: "700", ACP_WORKERS: workers };
+      const server = await startServer({ databaseUrl: database.url, env });
+      const startedAt = performance.now();
+      expect(await server.stop()).to.equal(0);
+      expect(performance.now() - startedAt).to.be.at.least(700);
+    });
+  });
+}
