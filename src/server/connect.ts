@@ -213,9 +213,14 @@ export class ConnectHandler {
     request: UniversalServerRequest,
     exchange: Exchange,
   ): Promise<UniversalServerResponse> {
-    const reply = await handler(request);
+    const reply = await handler(request).catch((error: unknown) => {
+      // The library cannot write its own refusal where that quotes half of a surrogate pair.
+      if (error instanceof URIError && !exchange.isServed) return undefined;
+      throw error;
+    });
     const { call, librarySignal } = exchange;
-    if (call === undefined || exchange.isServed) return reply;
+    if (reply !== undefined && (call === undefined || exchange.isServed)) return reply;
+    if (call === undefined) throw new Error("a request was refused before it was admitted");
     // Reads and drops the rest of a refused request, so that the connection stays usable.
     exchange.request.resume();
     exchange.refusal = call.fail(this.#requestFault(librarySignal?.reason, exchange.request, handler.method));

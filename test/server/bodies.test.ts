@@ -196,6 +196,22 @@ describe("requests that no service may see", () => {
     });
   }
 
+  const WATCH = "/agentcontrol.v1.EnforcementService/WatchDecisions";
+  for (const [method, type, refusal] of [
+    [INTERCEPT, "application/json", /UNKNOWN_FIELD/],
+    [WATCH, "application/connect+json", /UNKNOWN_FIELD/],
+    [INTERCEPT, "application/grpc-web+json", /grpc-message: .*%20is%20unknown/],
+    [WATCH, "application/grpc-web+json", /grpc-message: .*%20is%20unknown/],
+  ] as const) {
+    it(`refuses an unknown member whose name holds half of a surrogate pair, ${type} to ${method.slice(36)}`, async () => {
+      const json = Buffer.from('{"\\ud800":1}');
+      const body = type === "application/json" ? json : Buffer.concat([Buffer.from([0, 0, 0, 0, json.length]), json]);
+      const answer = await rawPost(harness.httpPort, method, { ...KEY, "content-type": type }, body);
+      expect(answer.body.toString()).to.match(refusal);
+      expect(harness.seen).to.have.length(0);
+    });
+  }
+
   it("refuses a body that is no message over Connect", async () => {
     const headers = { ...KEY, "content-type": "application/proto" };
     const answer = await rawPost(harness.httpPort, INTERCEPT, headers, Buffer.from([0x0a, 0xff]));
