@@ -7,6 +7,7 @@ import { nameFault, normaliseName, toolKey, toolNameFault } from "../policy/name
 import { isStorableJson } from "../registry/checked-text.ts";
 import type { Action } from "../state/types.ts";
 import { createId, idFromUuid } from "../store/ids.ts";
+import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import type { Caller } from "./context.ts";
 
@@ -115,8 +116,17 @@ function normalise(actionType: string): string {
   return normalised;
 }
 
-/** Returns the action that a valid request asks to decide. Throws INVALID_FIELD and AGENT_NOT_ALLOWED. */
-export function actionFrom(request: InterceptRequest, caller: Caller): Action {
+/** Returns the trace context in the metadata of a request; undefined if there is no valid one. */
+export function traceInMetadata({ metadata }: InterceptRequest): TracePlace | undefined {
+  if (metadata === undefined) return undefined;
+  return traceContextFrom(ownValue(metadata, "traceparent"), ownValue(metadata, "tracestate"));
+}
+
+/**
+ * Returns the action that a valid request asks to decide. `trace` is the place in the trace of its call. Throws INVALID_FIELD and
+ * AGENT_NOT_ALLOWED.
+ */
+export function actionFrom(request: InterceptRequest, caller: Caller, trace?: TracePlace): Action {
   assertMayActAs(caller, request.agentId);
   const { requestId } = request;
   const { metadata, tool } = readSources(request.metadata, request.tool);
@@ -137,5 +147,6 @@ export function actionFrom(request: InterceptRequest, caller: Caller): Action {
     escalationId: request.escalationId,
     keyId: caller.keyId,
     isKeyBound: caller.agentId !== null,
+    trace,
   };
 }

@@ -1,4 +1,5 @@
 import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { TracePlace } from "../tracing/trace-context.ts";
 
 /** The caller: the key that came with the call, as admission found it. */
 export interface Caller {
@@ -38,6 +39,8 @@ export interface CallContext {
   readonly receivedAt: number;
   /** Names the call in the log and in INTERNAL errors. */
   readonly requestId: string;
+  /** Place in the trace of the call; undefined or absent for a call without one. */
+  readonly trace?: TracePlace | undefined;
   /**
    * Gives other calls a turn before the next step on a large request; resolves at once for a small one. `bytes`: size of the
    * step's data; default: the request's. Rejects if the call ended meanwhile.

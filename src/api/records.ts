@@ -145,6 +145,7 @@ function authorityFrom({ authority = [], ...body }: DecisionBody) {
     editOf: body.edit_of,
     onBehalfOf: body.on_behalf_of ?? body.principal_id,
     sessionId: body.session_id,
+    traceId: body.trace_id,
     grantId: body.grant_id,
     intentContractId: body.intent_contract_id,
     presentedEscalationId: body.presented_escalation_id,

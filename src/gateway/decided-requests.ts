@@ -185,7 +185,7 @@ export class DecidedRequests {
     }: Partial<Pick<ToolCall, "known" | "review" | "refusal">> &
       Pick<ToolCall, "digestOf"> & { readonly tasks?: EscalationTasks },
   ): Promise<DecidedOutcome> {
-    const { server, caller, session, reply, bytes, ending, publicUrl } = exchange;
+    const { server, caller, session, reply, bytes, ending, publicUrl, trace } = exchange;
     const { params = {} } = request;
     const { tool, isTool, arguments: args, keepsTrust } = subject;
     if (!isTool) await this.#register(exchange, tool);
@@ -200,6 +200,7 @@ export class DecidedRequests {
       unreadDigest,
       keepsTrust,
       bytes,
+      trace,
       signal: ending.signal,
       known,
       review,
@@ -233,14 +234,15 @@ export class DecidedRequests {
    * `ended`, or resolves with the refusal.
    */
   async refuseEnded(
-    { caller, server, ending, bytes }: Unrouted,
+    { caller, server, ending, bytes, trace }: Unrouted,
     ended: ControlPlaneError,
     { message }: Incoming,
   ): Promise<RpcResponse> {
     const subject = isRequest(message) && message.method === "tools/call" ? subjectOf(message) : "is no call";
     if (ended.reason === ErrorReason.AGENT_NOT_FOUND || !isRequest(message) || typeof subject === "string") throw ended;
     const { tool, arguments: args } = subject;
-    const call = { server, caller, sessionId: undefined, tool, arguments: args, bytes, signal: ending.signal };
+    const { signal } = ending;
+    const call = { server, caller, sessionId: undefined, tool, arguments: args, bytes, trace, signal };
     const outcome = await this.#options.calls.refuse({ ...call, review: async () => undefined }, ended);
     this.count(outcome);
     return errorFromRefusal(message.id, outcome.result);

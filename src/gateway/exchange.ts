@@ -5,6 +5,7 @@ import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { StoreLog } from "../store/migrate.ts";
+import type { TracePlace } from "../tracing/trace-context.ts";
 import type { McpCaller } from "./caller.ts";
 import { type Endpoint, type Generation, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
 import { SESSION_HEADER } from "./headers.ts";
@@ -45,12 +46,14 @@ export interface Exchange {
   readonly publicUrl: string | undefined;
   /** Size of the message that is decided and forwarded. */
   readonly bytes: number;
+  /** Place in the trace of the message; undefined for a message without one. */
+  readonly trace: TracePlace | undefined;
   /** Aborts when the client disconnects or cancels the call, when its key ends, or when the service closes. */
   readonly ending: AbortController;
 }
 
 /** A client's message in flight before it has an endpoint. */
-export interface Unrouted extends Pick<Exchange, "caller" | "server" | "publicUrl" | "ending" | "bytes"> {
+export interface Unrouted extends Pick<Exchange, "caller" | "server" | "publicUrl" | "ending" | "bytes" | "trace"> {
   readonly reply: Reply;
 }
 

@@ -3,6 +3,7 @@ import { Turns } from "../async/turns.ts";
 import { doInTurns, type Work } from "../async/work.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
+import { mayPassOn } from "../tracing/trace-context.ts";
 import { digestOf } from "../tree/canonical.ts";
 import type { RpcMessage } from "./messages.ts";
 import type { Method } from "./methods.ts";
@@ -50,7 +51,7 @@ function membersOf(params: JsonObject, method: Method | undefined): JsonObject {
   return Object.fromEntries(entries);
 }
 
-/** Leaves out the members of `_meta` that neither the specification nor the server names. */
+/** Leaves out the members of `_meta` that neither the specification nor the server names, and a trace context that is malformed. */
 function withoutMeta(params: JsonObject, { passMeta }: MetaRules): JsonObject {
   const meta = ownValue(params, "_meta");
   if (meta === undefined) return params;
@@ -58,7 +59,10 @@ function withoutMeta(params: JsonObject, { passMeta }: MetaRules): JsonObject {
   if (!isJsonObject(meta)) return rest;
   const passes = (name: string): boolean =>
     !OWN_PREFIX.test(name) && (META.has(name) || name.startsWith(META_PREFIX) || passMeta.includes(name));
-  return { ...rest, _meta: Object.fromEntries(Object.entries(meta).filter(([name]) => passes(name))) };
+  return {
+    ...rest,
+    _meta: Object.fromEntries(Object.entries(meta).filter(([name, value]) => passes(name) && mayPassOn(name, value))),
+  };
 }
 
 /**

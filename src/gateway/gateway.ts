@@ -35,7 +35,7 @@ import {
 } from "./exchange.ts";
 import { forwardedMessage } from "./forwarded-members.ts";
 import { HiddenListings } from "./hidden-listings.ts";
-import { errorBody, type Incoming, incomingFrom } from "./incoming.ts";
+import { errorBody, type Incoming, incomingFrom, traceOf } from "./incoming.ts";
 import type { KeptResults } from "./kept-results.ts";
 import {
   createError,
@@ -211,7 +211,8 @@ export class McpGateway {
       const { isEnded } = await callers.identify(request, this.#resourceOf(request, name));
       const now = { ...caller, isEnded };
       const publicUrl = resource.resourceOf(request, "");
-      await this.#method(request, { caller: now, server, publicUrl, reply: new Reply(response), bytes: 0, ending });
+      const reply = new Reply(response);
+      await this.#method(request, { caller: now, server, publicUrl, reply, bytes: 0, trace: undefined, ending });
     } finally {
       unwatch();
     }
@@ -249,7 +250,7 @@ export class McpGateway {
       assertStorableJson(value, MAX_DEPTH);
       const incoming = incomingFrom(request, value);
       if ("status" in incoming) return given.reply.json(incoming.status, incoming.body);
-      await this.#receive(request, { ...given, bytes: weight }, incoming);
+      await this.#receive(request, { ...given, bytes: weight, trace: traceOf(request, incoming) }, incoming);
     });
   }
 

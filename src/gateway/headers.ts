@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { RepeatedParameter } from "../registry/mcp-parameters.ts";
+import { mayPassOn } from "../tracing/trace-context.ts";
 import type { RpcMessage } from "./messages.ts";
 
 type Headers = Readonly<Record<string, string>>;
@@ -72,7 +73,7 @@ export function passedHeaders(request: IncomingMessage, message?: RpcMessage): H
   for (const name of PASSED_HEADERS) {
     if (name === "mcp-name" && !isNamed) continue;
     const value = headerOf(request, name);
-    if (value !== undefined) headers[name] = value;
+    if (value !== undefined && mayPassOn(name, value)) headers[name] = value;
   }
   return headers;
 }

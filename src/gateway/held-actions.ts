@@ -12,6 +12,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import { argumentsFrom } from "../policy/names.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
+import type { TracePlace } from "../tracing/trace-context.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { alwaysBlockedFor } from "./always-blocked.ts";
 import type { McpCaller } from "./caller.ts";
@@ -36,6 +37,8 @@ export interface HeldAction {
   readonly marks?: Pick<Action, "refusal" | "keepsTrust">;
   /** Weight of the message with the action. */
   readonly bytes: number;
+  /** Place in the trace of the call; undefined for a call without one. */
+  readonly trace: TracePlace | undefined;
   /** Aborts when nobody waits for the outcome any more. */
   readonly signal: AbortSignal;
   /** Milliseconds to wait for a person; 0 means not at all. */
@@ -124,7 +127,7 @@ export class HeldActions {
 
   /** Creates the action to decide. */
   async #asked(action: HeldAction, args: JsonObject): Promise<Action> {
-    const { caller, signal, bytes } = action;
+    const { caller, signal, bytes, trace } = action;
     const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
     await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
     const asked = action.requestFor(args);
@@ -134,7 +137,7 @@ export class HeldActions {
     await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
     request.actionContent = canonicalJson(asked.metadata.arguments);
     this.#options.check(request);
-    return actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null });
+    return actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null }, trace);
   }
 
   async #earlier({ caller }: HeldAction, asked: Action, digestOf?: CallDigest): Promise<Earlier> {

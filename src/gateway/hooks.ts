@@ -15,6 +15,7 @@ import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
 import type { DecisionPath, SealedDecision } from "../state/types.ts";
+import { traceContextFrom } from "../tracing/trace-context.ts";
 import { keyOf, type McpCaller, type McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { McpEnds } from "./session-ends.ts";
@@ -169,7 +170,8 @@ export class CodingAgentHooks {
     const event = eventFrom(value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
-      const waiting = { caller, bytes: weight, signal: ending.signal, holdMs: settings.holdMs };
+      const trace = traceContextFrom(headerOf(request, "traceparent"), headerOf(request, "tracestate"));
+      const waiting = { caller, bytes: weight, trace, signal: ending.signal, holdMs: settings.holdMs };
       const outcome = await this.#options.held.decide(actionOf(client, event, waiting));
       const decided = { agentId: caller.agentId, sealed: outcome.sealed };
       return { answer: answerFrom(outcome, event, settings, publicUrl), decided };
@@ -234,7 +236,7 @@ function eventFrom(value: unknown): ToolEvent {
 function actionOf(
   client: CodingAgent,
   { tool, input, about }: ToolEvent,
-  waiting: Pick<HeldAction, "caller" | "bytes" | "signal" | "holdMs">,
+  waiting: Pick<HeldAction, "caller" | "bytes" | "trace" | "signal" | "holdMs">,
 ): HeldAction {
   const [, server, ofServer] = MCP_TOOL.exec(tool) ?? [];
   const name = server === undefined ? `${client}.${tool}` : `${server}.${ofServer}`;

@@ -1,8 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { classifyInboundRequest } from "@modelcontextprotocol/server";
+import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
 import type { Generation } from "./endpoint.ts";
-import { disagreement, parameterHeaders, passedHeaders, standardHeaders } from "./headers.ts";
+import { disagreement, headerOf, parameterHeaders, passedHeaders, standardHeaders } from "./headers.ts";
 import { isRequest, RPC_CODES, type RpcId, type RpcMessage, rpcMessageFrom } from "./messages.ts";
 
 /** A client's message as it came, before anything is known about its caller's session. */
@@ -42,6 +44,15 @@ export function incomingFrom(request: IncomingMessage, value: unknown): Incoming
     headers: passedHeaders(request, message),
     parameters: parameterHeaders(request),
   };
+}
+
+/** Returns the trace context of a message: that of its `_meta`, else that of its HTTP request. Undefined if there is none. */
+export function traceOf(request: IncomingMessage, { message }: Pick<Incoming, "message">): TracePlace | undefined {
+  const meta = "method" in message ? ownValue(message.params ?? {}, "_meta") : undefined;
+  const ofMessage = isJsonObject(meta)
+    ? traceContextFrom(ownValue(meta, "traceparent"), ownValue(meta, "tracestate"))
+    : undefined;
+  return ofMessage ?? traceContextFrom(headerOf(request, "traceparent"), headerOf(request, "tracestate"));
 }
 
 /** Creates an error, as a rule without the id of a request. */

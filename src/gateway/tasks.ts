@@ -185,6 +185,7 @@ export class EscalationTasks {
           tool,
           arguments: args,
           bytes: own.bytes,
+          trace: exchange.trace,
           signal: ending.signal,
           known: undefined,
           onHeld: undefined,

@@ -7,6 +7,7 @@ import type { ReviewedTool } from "../registry/mcp-definitions.ts";
 import { reservedNameFault, UNNAMEABLE_CALL } from "../registry/mcp-method-tools.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { DecisionReason, SealedDecision } from "../state/types.ts";
+import type { TracePlace } from "../tracing/trace-context.ts";
 import type { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCaller } from "./caller.ts";
 import type { ListingAge } from "./definition-lists.ts";
@@ -43,6 +44,8 @@ export interface ToolCall {
   readonly keepsTrust?: boolean;
   /** Size of the message with the arguments. */
   readonly bytes: number;
+  /** Place in the trace of the call; undefined for a call without one. */
+  readonly trace: TracePlace | undefined;
   /** Aborts when nobody waits for the call any longer. */
   readonly signal: AbortSignal;
   /** Last review of the tool; undefined before the first one. */
@@ -285,7 +288,7 @@ export class ToolCalls {
 
 /** Returns the action of a call, without a hold. */
 function actionOf(call: DecidedCall): HeldAction {
-  const { server, caller, sessionId, arguments: args, bytes, signal, unreadDigest, keepsTrust = false } = call;
+  const { server, caller, sessionId, arguments: args, bytes, signal, unreadDigest, keepsTrust = false, trace } = call;
   const { tool, wrapped } = recordedName(call);
   const name = `${server.name}.${tool}`;
   return {
@@ -293,6 +296,7 @@ function actionOf(call: DecidedCall): HeldAction {
     arguments: args,
     marks: { keepsTrust },
     bytes,
+    trace,
     signal,
     holdMs: 0,
     requestFor: (given) => {

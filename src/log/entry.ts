@@ -147,6 +147,7 @@ const writeDecision = objectWriter<Sealing>({
   key_id: ({ action }) => json(action.keyId),
   key_ended: ({ outcome }) => (outcome.isKeyEnded ? "true" : undefined),
   session_id: ({ action }) => json(action.sessionId),
+  trace_id: ({ action }) => json(action.trace?.traceId),
   on_behalf_of: ({ action }) => json(action.onBehalfOf),
   // The request names it, or else its grant.
   principal_id: ({ action, outcome }) => (action.onBehalfOf === undefined ? json(outcome.principalId) : undefined),

@@ -104,6 +104,8 @@ export interface DecisionBody {
   /** The principal of a grant that the request names without a principal. */
   readonly principal_id?: string;
   readonly session_id?: string;
+  /** W3C trace id of the call. */
+  readonly trace_id?: string;
   readonly grant_id?: string;
   readonly intent_contract_id?: string;
   readonly policy_name?: string;

@@ -1,6 +1,7 @@
 import type { CallContext, Caller } from "../api/context.ts";
 import type { Portion } from "../async/shared-pot.ts";
 import type { ControlPlaneError } from "../errors.ts";
+import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { codeNameOf, deadlineExceeded } from "./errors.ts";
 import type { IncomingCall } from "./incoming-call.ts";
@@ -63,6 +64,11 @@ export class Call implements CallContext {
 
   get requestId(): string {
     return this.incoming.requestId;
+  }
+
+  get trace(): TracePlace | undefined {
+    const { incoming } = this;
+    return traceContextFrom(incoming.header("traceparent"), incoming.header("tracestate"));
   }
 
   get signal(): AbortSignal {

@@ -2,6 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { LongAnswers } from "../policy/checks.ts";
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
+import type { TracePlace } from "../tracing/trace-context.ts";
 import type { AgentStatus } from "./agents.ts";
 import type { EscalationStatus } from "./escalations.ts";
 
@@ -83,6 +84,8 @@ export interface Action {
   readonly refusal?: DecisionReason;
   /** True if the decision changes no trust, whichever it is. Default false. */
   readonly keepsTrust?: boolean;
+  /** Place in the trace of the call. Has no part in the decision. Default: the call belongs to no trace. */
+  readonly trace?: TracePlace | undefined;
 }
 
 /** Step that determined the decision; the words of the proto enum `DecisionPath`. */

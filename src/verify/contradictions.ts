@@ -126,6 +126,7 @@ function callMembers(body: JsonRecord): Record<string, Member> {
     "receipt.replay_of": at("replay_of"),
     "receipt.edit_of": at("edit_of"),
     "receipt.session_id": at("session_id"),
+    "receipt.trace_id": at("trace_id"),
     "receipt.grant_id": at("grant_id"),
     "receipt.intent_contract_id": at("intent_contract_id"),
     "receipt.presented_escalation_id": at("presented_escalation_id"),

@@ -44,6 +44,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "state",
     "policy",
     "store",
+    "tracing",
     "tree",
     "json",
     "async",
@@ -51,7 +52,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "gen",
   ],
   // Wires and pipeline see messages and the callers' context alone, never the domain.
-  server: ["api", "json", "async", "errors.ts", "gen"],
+  server: ["api", "json", "async", "tracing", "errors.ts", "gen"],
   // Maps messages to calls of the domain, one service a file.
   api: [
     "redaction",
@@ -66,6 +67,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "state",
     "policy",
     "store",
+    "tracing",
     "tree",
     "json",
     "async",
@@ -107,12 +109,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Is handed the function that decides, and does not know it.
   log: ["state", "policy", "store", "tree", "async", "errors.ts"],
   // The fold of the log, with the plans of the rules in force.
-  state: ["policy", "store", "tree", "async", "errors.ts", "gen"],
+  state: ["policy", "store", "tracing", "tree", "async", "errors.ts", "gen"],
   // Rules know no database: time, counts and verdicts come in as values.
   policy: ["text", "async", "errors.ts", "gen"],
   store: ["errors.ts"],
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],
+  // The place of work in a trace, and spans: every part that does work or carries an action may name one.
+  tracing: [],
   // Reaches the service as any other client does.
   dashboard: ["client", "explain", "verify", "gen"],
   // Published as a package of its own, with errors of its own.

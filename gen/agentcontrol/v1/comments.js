@@ -1187,6 +1187,7 @@ export const comments = {
   "agentcontrol.v1.Receipt.replay_of": "The first decision for the `request_id`, when this entry refuses a retry because the agent, its principal, session or key has ended since. Such a refusal changes no trust and counts in no limit. Unset otherwise.",
   "agentcontrol.v1.Receipt.key_ended": "True if the key of the call had ended. The refusal then changes no trust and counts in no limit.",
   "agentcontrol.v1.Receipt.edit_of": "The escalation whose arguments a human edited, when this decides the edited action; `key_id` is then the editor's. Unset otherwise.",
+  "agentcontrol.v1.Receipt.trace_id": "Trace id of the call after W3C Trace Context: 32 lower-case hexadecimal digits from the `traceparent` of its headers, of its gRPC metadata or of the action's metadata, or from the service's own trace of the call. Unset for a call without a trace.",
   "agentcontrol.v1.DecisionCounts": "Numbers of decisions, by decision.",
   "agentcontrol.v1.DecisionCounts.allow": "Allowed.",
   "agentcontrol.v1.DecisionCounts.block": "Blocked.",

@@ -437,6 +437,14 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
    * @generated from field: optional string edit_of = 27;
    */
   editOf?: string | undefined;
+
+  /**
+   * Trace id of the call after W3C Trace Context: 32 lower-case hexadecimal digits from the `traceparent` of its headers, of its
+   * gRPC metadata or of the action's metadata, or from the service's own trace of the call. Unset for a call without a trace.
+   *
+   * @generated from field: optional string trace_id = 28;
+   */
+  traceId?: string | undefined;
 };
 
 /**

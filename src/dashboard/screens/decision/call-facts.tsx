@@ -36,6 +36,7 @@ function factsOf(body: JsonObject, keyName: string | undefined): readonly Fact[]
     { label: "Key", value: <Actor id={textAt(body, "key_id")} name={keyName} /> },
     ...idFact(body, "For the principal", "on_behalf_of", agent),
     ...idFact(body, "Session", "session_id", (id) => `/decisions?session=${encodeURIComponent(id)}`),
+    ...idFact(body, "Trace", "trace_id"),
     ...idFact(body, "Grant", "grant_id"),
     ...idFact(body, "Intent contract", "intent_contract_id"),
     ...(authority.length === 0
