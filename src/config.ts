@@ -3,7 +3,7 @@ import { isIP } from "node:net";
 import { homedir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { inspect } from "node:util";
-import { distance } from "fastest-levenshtein";
+import { isServiceAddress, judgeName, PREFIX } from "./settings/names.ts";
 
 /** Directory of state. Relative to the program, so that each clone has its own data. */
 const DEFAULT_DATA_DIR = ".data";
@@ -442,11 +442,8 @@ function optional<T>(name: string, read: Read<T>, meaning: string): Variable<T> 
 }
 
 const PORT = whole(0, 65_535);
-const DATABASE_URL = secretUrl(
-  ["postgres:", "postgresql:"],
-  hasDatabaseName,
-  "postgresql://user:password@host:5432/database",
-);
+const DATABASE_FORM = "postgresql://user:password@host:5432/database";
+const DATABASE_URL = secretUrl(["postgres:", "postgresql:"], hasDatabaseName, DATABASE_FORM);
 const VARIABLES = {
   databaseUrl: optional(
     "DATABASE_URL",
@@ -681,19 +678,6 @@ export const CONFIG_VARIABLES: readonly ConfigVariable[] = Object.values<ConfigV
   ({ name, default: preset, meaning }) => ({ name, default: preset, meaning }),
 );
 
-/** Names that variables had before, and the present ones. */
-const RENAMED: Readonly<Record<string, string>> = { ACP_REDACTION_KEY: "ACP_ENCRYPTION_KEY" };
-
-function unknownProblem(name: string): string {
-  const renamed = RENAMED[name];
-  if (renamed !== undefined) return `${name} is now called ${renamed}: set ${renamed} to the same value`;
-  const near = CONFIG_VARIABLES.map((known) => ({ known: known.name, edits: distance(name, known.name) }))
-    .filter(({ edits }) => edits <= 5)
-    .sort((a, b) => a.edits - b.edits)[0];
-  const known = CONFIG_VARIABLES.map((each) => each.name).filter((each) => each.startsWith("ACP_"));
-  return `${name} is not a variable of this program: ${near ? `did you mean ${near.known}?` : `known variables are ${known.join(", ")}`}`;
-}
-
 /** Finds values that contradict each other. */
 function contradictions(config: Config): string[] {
   const { databaseUrl, databaseOwnerUrl, httpPort, grpcPort, guardUrl, guardModel, guardKey } = config;
@@ -767,17 +751,69 @@ type Unfinished = Omit<Config, "lameDuckMs" | "mcpPath"> & {
   readonly mcpPath: string | null;
 };
 
+/** Settings with what was noticed about the environment. */
+export interface LoadedConfig {
+  readonly config: Config;
+  /** A line each: a name that is probably a slip, a value that is not meant for us. */
+  readonly warnings: readonly string[];
+  /** Names that begin with `ACP_` and are left to other programs. */
+  readonly foreignNames: readonly string[];
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Names that begin like ours and are none, by what follows from them. */
+interface UnknownNames {
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+  readonly foreignNames: readonly string[];
+}
+
+function judgeNames(env: Environment): UnknownNames {
+  const names = CONFIG_VARIABLES.map((each) => each.name);
+  const known = new Set(names);
+  const problems: string[] = [];
+  const warnings: string[] = [];
+  const foreignNames: string[] = [];
+  for (const [name, value = ""] of Object.entries(env)) {
+    if (!name.startsWith(PREFIX) || known.has(name) || value === "") continue;
+    const found = judgeName(name, value, names);
+    if (found.kind === "foreign") foreignNames.push(name);
+    else if (found.kind === "near")
+      warnings.push(`${name} is not a setting and has no effect: did you mean ${found.to}?`);
+    else problems.push(`${name} is now called ${found.to}: set ${found.to} to the same value`);
+  }
+  return { problems, warnings, foreignNames };
+}
+
+/** Settings that Kubernetes overwrites for a Service of the name `acp-http` or `acp-grpc`. */
+const SERVICE_PORTS: ReadonlySet<string> = new Set(["ACP_HTTP_PORT", "ACP_GRPC_PORT"]);
+
+function isForeignPort(name: string, text: string): boolean {
+  return SERVICE_PORTS.has(name) && isServiceAddress(text);
+}
+
 /**
  * Reads the environment; no other code does. An empty value counts as unset. Checks every value and throws all problems in
  * one `ConfigError`.
  */
-export function loadConfig(env: Record<string, string | undefined>): Config {
-  const known = new Set(CONFIG_VARIABLES.map((each) => each.name));
-  const problems = Object.keys(env)
-    .filter((name) => name.startsWith("ACP_") && !known.has(name))
-    .map(unknownProblem);
+export function loadConfig(env: Environment): Config {
+  return readConfig(env).config;
+}
+
+/** Does what `loadConfig` does, and tells what is noticed. */
+export function readConfig(env: Environment): LoadedConfig {
+  const { foreignNames, ...names } = judgeNames(env);
+  const problems = [...names.problems];
+  const warnings = [...names.warnings];
+  const textOf = ({ name, default: preset }: ConfigVariable): string | null => {
+    const given = env[name]?.trim() ?? "";
+    if (!isForeignPort(name, given)) return given || preset;
+    warnings.push(`${name} is an address that Kubernetes sets for a Service, and counts as unset: ${preset} is used`);
+    return preset;
+  };
   const entries = Object.entries<Variable<unknown>>(VARIABLES).map(([key, each]) => {
-    const text = env[each.name]?.trim() || each.default;
+    const text = textOf(each);
     try {
       return [key, text === null ? null : each.read(text)];
     } catch (error) {
@@ -794,5 +830,5 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   // Skipped after a faulty value, which would seem to contradict others.
   if (problems.length === 0) problems.push(...contradictions(config));
   if (problems.length > 0) throw new ConfigError(problems);
-  return config;
+  return { config, warnings, foreignNames };
 }

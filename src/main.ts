@@ -1,6 +1,6 @@
 import cluster from "node:cluster";
 import { pino } from "pino";
-import { type Config, ConfigError, loadConfig } from "./config.ts";
+import { ConfigError, type LoadedConfig, readConfig } from "./config.ts";
 import type { AdminKeyPlace, FirstStart } from "./registry/first-start.ts";
 import { surviveUncaught } from "./server/errors.ts";
 import type { Addresses } from "./server/servers.ts";
@@ -8,9 +8,9 @@ import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorker
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/i;
 
-function configOrExit(): Config {
+function configOrExit(): LoadedConfig {
   try {
-    return loadConfig(process.env);
+    return readConfig(process.env);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);
@@ -56,11 +56,16 @@ function startNotice({ http, grpc }: Addresses, { adminKey, agentId }: FirstStar
 // Ctrl-C reaches workers too, but only their primary stops them.
 if (cluster.isWorker) process.on("SIGINT", () => undefined);
 const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"]);
-const config = configOrExit();
+const { config, warnings, foreignNames } = configOrExit();
 // Standard output belongs to the person who starts the service, so the log goes to standard error.
 const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
 surviveUncaught(log);
 
+if (!cluster.isWorker) {
+  for (const warning of warnings) log.warn(warning);
+  if (foreignNames.length > 0)
+    log.info({ names: foreignNames }, "names of other programs begin with ACP_ and are ignored");
+}
 if (!cluster.isWorker && !LOOPBACK.test(config.host)) {
   log.warn(
     { host: config.host },

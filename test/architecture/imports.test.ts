@@ -131,7 +131,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   text: [],
   // How work shares the event loop, permits and time; mechanisms that know nothing of their users.
   async: [],
-  "config.ts": [],
+  "config.ts": ["settings"],
+  // Judges names and reads files of settings; it knows none of them.
+  settings: [],
   "errors.ts": ["gen"],
   gen: [],
 };
