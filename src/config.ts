@@ -1,4 +1,4 @@
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { isIP } from "node:net";
 import { homedir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
@@ -466,16 +466,20 @@ const VARIABLES = {
     DEFAULT_DATA_DIR,
     "directory of the embedded PostgreSQL and of generated keys, closed to other accounts",
   ),
-  adminKey: optional("ACP_ADMIN_KEY", adminKey, "administrator's API key; unset: generated and printed on first start"),
+  adminKey: optional(
+    "ACP_ADMIN_KEY",
+    adminKey,
+    "administrator's API key; unset: generated and printed on first start; required with `DATABASE_URL` while no key exists",
+  ),
   signingKey: optional(
     "ACP_SIGNING_KEY",
     (text) => new Secret(text),
-    "ECDSA P-256 private key that signs checkpoints, certificates and tokens, PEM or file path; unset: generated in `ACP_DATA_DIR`",
+    "ECDSA P-256 private key that signs checkpoints, certificates and tokens, PEM or file path; unset: generated in `ACP_DATA_DIR`; required with `DATABASE_URL`",
   ),
   encryptionKey: optional(
     "ACP_ENCRYPTION_KEY",
     encryptionKey,
-    "secret that encrypts registered personal values and the secrets of webhooks and MCP servers, at least 32 characters; unset: generated in `ACP_DATA_DIR`",
+    "secret that encrypts registered personal values and the secrets of webhooks and MCP servers, at least 32 characters; unset: generated in `ACP_DATA_DIR`; required with `DATABASE_URL`",
   ),
   host: variable("ACP_HOST", host, DEFAULT_HOST, "address to listen on"),
   httpPort: variable("ACP_HTTP_PORT", PORT, DEFAULT_HTTP_PORT, "port of REST, Connect and gRPC-Web; 0: any free port"),
@@ -678,6 +682,36 @@ export const CONFIG_VARIABLES: readonly ConfigVariable[] = Object.values<ConfigV
   ({ name, default: preset, meaning }) => ({ name, default: preset, meaning }),
 );
 
+/** File of the generated signing key, in the data directory. */
+export const SIGNING_KEY_FILE = "signing-key.pem";
+/** File of the generated encryption key, in the data directory. */
+export const ENCRYPTION_KEY_FILE = "encryption-key";
+
+/**
+ * Returns a line for each key that a process on a PostgreSQL of its own must be given, with the command that makes one. A key that
+ * it generated itself would be lost with its disk, and another process would have another one.
+ */
+export function missingKeys({ databaseUrl, signingKey, encryptionKey, dataDir }: Config): readonly string[] {
+  if (databaseUrl === null) return [];
+  const problems: string[] = [];
+  const signingPath = join(resolve(dataDir), SIGNING_KEY_FILE);
+  const encryptionPath = join(resolve(dataDir), ENCRYPTION_KEY_FILE);
+  if (signingKey === null) {
+    const create = "`openssl ecparam -name prime256v1 -genkey -noout -out signing-key.pem`";
+    const cure = existsSync(signingPath)
+      ? `an earlier start generated one: ACP_SIGNING_KEY=${signingPath}`
+      : `make one with ${create} and set ACP_SIGNING_KEY to its path`;
+    problems.push(`ACP_SIGNING_KEY must be set with DATABASE_URL, to the same key in every process; ${cure}`);
+  }
+  if (encryptionKey === null) {
+    const cure = existsSync(encryptionPath)
+      ? `an earlier start generated one: ACP_ENCRYPTION_KEY="$(cat '${encryptionPath}')"`
+      : "make one with `openssl rand -base64 32`";
+    problems.push(`ACP_ENCRYPTION_KEY must be set with DATABASE_URL, to the same secret in every process; ${cure}`);
+  }
+  return problems;
+}
+
 /** Finds values that contradict each other. */
 function contradictions(config: Config): string[] {
   const { databaseUrl, databaseOwnerUrl, httpPort, grpcPort, guardUrl, guardModel, guardKey } = config;
@@ -812,6 +846,12 @@ export function readConfig(env: Environment): LoadedConfig {
     warnings.push(`${name} is an address that Kubernetes sets for a Service, and counts as unset: ${preset} is used`);
     return preset;
   };
+  // A secret that did not arrive must not start an empty service on an embedded database.
+  if (env.DATABASE_URL?.trim() === "") {
+    problems.push(
+      `DATABASE_URL is empty: set it to ${DATABASE_FORM}, or \`unset DATABASE_URL\` for the embedded PostgreSQL`,
+    );
+  }
   const entries = Object.entries<Variable<unknown>>(VARIABLES).map(([key, each]) => {
     const text = textOf(each);
     try {

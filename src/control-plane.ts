@@ -25,7 +25,7 @@ import { createWebhookService } from "./api/webhook-service.ts";
 import { assertAudience, ServiceAudience } from "./authority/audience.ts";
 import { createTokenVerifier } from "./authority/federation-token.ts";
 import { loadSigningKey, SigningKeys } from "./authority/signing-key.ts";
-import { type Config, defaultMcpHomes } from "./config.ts";
+import { type Config, defaultMcpHomes, ENCRYPTION_KEY_FILE, SIGNING_KEY_FILE } from "./config.ts";
 import { createIntercept, type Intercept } from "./decision/intercept.ts";
 import { QuestionReader } from "./dryrun/ask/question-reader.ts";
 import { EscalationExpiry } from "./escalation/expiry.ts";
@@ -174,11 +174,6 @@ interface McpParts {
   readonly hooks: CodingAgentHooks;
   readonly kept: KeptResults;
 }
-
-/** File of the generated signing key, in the data directory. */
-const SIGNING_KEY_FILE = "signing-key.pem";
-/** File of the generated encryption key, in the data directory. */
-const ENCRYPTION_KEY_FILE = "encryption-key";
 
 /** The built dashboard: beside the sources after `npm start`, beside the compiled files in a package. */
 const DASHBOARD_FOLDER = fileURLToPath(new URL("../.generated/dashboard", import.meta.url));

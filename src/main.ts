@@ -1,7 +1,7 @@
 import cluster from "node:cluster";
 import { pino } from "pino";
-import { ConfigError, type LoadedConfig, readConfig } from "./config.ts";
-import type { AdminKeyPlace, FirstStart } from "./registry/first-start.ts";
+import { ConfigError, type LoadedConfig, missingKeys, readConfig } from "./config.ts";
+import { AdminKeyMissing, type AdminKeyPlace, type FirstStart } from "./registry/first-start.ts";
 import { surviveUncaught } from "./server/errors.ts";
 import type { Addresses } from "./server/servers.ts";
 import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
@@ -10,7 +10,11 @@ const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/i;
 
 function configOrExit(): LoadedConfig {
   try {
-    return readConfig(process.env);
+    const loaded = readConfig(process.env);
+    // A worker gets the URL of the embedded PostgreSQL from its parent, which has checked the keys.
+    const problems = cluster.isWorker ? [] : missingKeys(loaded.config);
+    if (problems.length > 0) throw new ConfigError(problems);
+    return loaded;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);
@@ -81,6 +85,10 @@ try {
     announce: (addresses, first) => void process.stdout.write(startNotice(addresses, first)),
   });
 } catch (error) {
+  if (error instanceof AdminKeyMissing) {
+    process.stderr.write(`${error.message}\n`);
+    process.exit(2);
+  }
   log.fatal({ err: error }, "the control plane cannot run");
   // Anything that was opened before the fault would keep the process alive.
   log.flush(() => process.exit(1));

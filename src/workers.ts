@@ -67,6 +67,12 @@ async function openDatabaseUrls({ config, log }: Serving, started: AsyncDisposab
   return { databaseUrl: embedded.url, databaseOwnerUrl: embedded.ownerUrl };
 }
 
+/** Returns how a first start fills the database: on a PostgreSQL of its own a service generates no key and registers no agent. */
+function firstStartOf({ adminKey, dataDir, databaseUrl }: Config) {
+  const isEmbedded = databaseUrl === null;
+  return { adminKey: adminKey?.reveal(), dataDir, mayGenerateKey: isEmbedded, hasExampleAgent: isEmbedded };
+}
+
 /** Serves in this process until the stop signal. Rejects if it cannot serve, after stopping whatever it had started. */
 export async function serveAlone(serving: Serving): Promise<void> {
   const { config, log, stop, announce } = serving;
@@ -74,12 +80,7 @@ export async function serveAlone(serving: Serving): Promise<void> {
   const urls = await openDatabaseUrls(serving, started);
   const controlPlane = await createControlPlane({ config, ...urls, log });
   started.defer(() => controlPlane.close());
-  const first = await prepareFirstStart({
-    ...controlPlane,
-    adminKey: config.adminKey?.reveal(),
-    dataDir: config.dataDir,
-    log,
-  });
+  const first = await prepareFirstStart({ ...controlPlane, ...firstStartOf(config), log });
   announce(await controlPlane.listen(), first);
   log.info({ signal: await stop, lame_duck_ms: config.lameDuckMs }, "stopping");
   await controlPlane.retire();
@@ -121,8 +122,7 @@ export async function serveWithWorkers(serving: Serving): Promise<void> {
 async function prepare({ config, log }: Serving, urls: DatabaseUrls): Promise<FirstStart> {
   const controlPlane = await createControlPlane({ config, ...urls, log });
   try {
-    const { dataDir } = config;
-    return await prepareFirstStart({ ...controlPlane, adminKey: config.adminKey?.reveal(), dataDir, log });
+    return await prepareFirstStart({ ...controlPlane, ...firstStartOf(config), log });
   } finally {
     await controlPlane.close();
   }

@@ -200,6 +200,10 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
     want: /^ACP_DATABASE_OWNER_URL needs DATABASE_URL$/,
   },
   { env: { ACP_DATABASE_OWNER_URL: "hunter2" }, want: /^(?!.*hunter2)ACP_DATABASE_OWNER_URL must have the form/ },
+  ...["", "  "].map((empty) => ({
+    env: { DATABASE_URL: empty },
+    want: /^DATABASE_URL is empty: set it to postgresql:.*, or `unset DATABASE_URL` for the embedded PostgreSQL$/,
+  })),
   { env: { DATABASE_URL: "mysql://host/db" }, want: /^DATABASE_URL must have the form postgresql:/ },
   { env: { DATABASE_URL: "postgresql://host" }, want: /^DATABASE_URL must have the form postgresql:/ },
   { env: { REDIS_URL: "http://host:6379" }, want: /^REDIS_URL must have the form redis:/ },

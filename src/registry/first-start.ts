@@ -22,6 +22,8 @@ interface DefaultWorkspaceOptions {
   readonly signingKey?: SealedSigningKey;
   /** Secret of the admin key; undefined for a new one. */
   readonly adminKey?: string | undefined;
+  /** False: rejects with `AdminKeyMissing` where a key would be generated. Default true. */
+  readonly mayGenerateKey?: boolean;
   readonly log: Pick<StoreLog, "warn">;
 }
 
@@ -29,6 +31,8 @@ interface DefaultWorkspaceOptions {
 interface FirstStartOptions extends DefaultWorkspaceOptions {
   /** Folder that keeps a generated admin key, readable by its owner alone. */
   readonly dataDir: string;
+  /** Registers an agent to try the control plane with, where there is none. Default true. */
+  readonly hasExampleAgent?: boolean;
 }
 
 /** The place where the person who starts the service finds the admin key. */
@@ -44,6 +48,15 @@ export interface FirstStart {
   readonly adminKey: AdminKeyPlace;
   /** An active agent; undefined when the workspace `default` has none. */
   readonly agentId: string | undefined;
+}
+
+/** A database without a usable admin key, for a start that may not generate one. */
+export class AdminKeyMissing extends Error {
+  override readonly name = "AdminKeyMissing";
+
+  constructor() {
+    super("ACP_ADMIN_KEY must be set, because the database has no admin key yet; make one with `openssl rand -hex 24`");
+  }
 }
 
 const BY = "system";
@@ -80,9 +93,14 @@ interface EnsuredKey {
   readonly unusableKeyId?: string;
 }
 
-async function ensureAdminKey(scope: ChangeScope, adminKey: string | undefined): Promise<EnsuredKey> {
+async function ensureAdminKey(
+  scope: ChangeScope,
+  { adminKey, mayGenerateKey = true }: DefaultWorkspaceOptions,
+): Promise<EnsuredKey> {
   if (adminKey === undefined) {
-    return (await adminKeys(scope)).length > 0 ? {} : { secret: (await putKey(scope, BY, ADMIN)).secret };
+    if ((await adminKeys(scope)).length > 0) return {};
+    if (!mayGenerateKey) throw new AdminKeyMissing();
+    return { secret: (await putKey(scope, BY, ADMIN)).secret };
   }
   const known = await scope.transaction.findOne(ApiKeyEntity, { secretHash: hashSecret(adminKey) });
   // A revoked key stays revoked, even if it is still configured.
@@ -97,20 +115,17 @@ async function ensureAdminKey(scope: ChangeScope, adminKey: string | undefined):
  * several processes at once: exactly one of them creates each.
  */
 export async function ensureDefaultWorkspace(options: DefaultWorkspaceOptions): Promise<{ readonly secret?: string }> {
-  const { database, logs, adminKey, signingKey } = options;
+  const { database, logs, adminKey, signingKey, mayGenerateKey = true } = options;
   const workspaceId = DEFAULT_WORKSPACE_ID;
   if ((await unless(ErrorReason.WORKSPACE_NOT_FOUND, getWorkspace(database, workspaceId))) === undefined) {
+    if (adminKey === undefined && !mayGenerateKey) throw new AdminKeyMissing();
     const context = { database, nowMs: logs.clock.now(), by: BY, signingKey };
     const creation = createWorkspace(context, { workspaceId }, adminKey);
     const created = await unless(ErrorReason.WORKSPACE_EXISTS, creation);
     if (created !== undefined) return { secret: created.secret };
   }
   const log = await logs.of(workspaceId);
-  const {
-    secret,
-    revokedKeyIds = [],
-    unusableKeyId,
-  } = await log.change(BY, (scope) => ensureAdminKey(scope, adminKey));
+  const { secret, revokedKeyIds = [], unusableKeyId } = await log.change(BY, (scope) => ensureAdminKey(scope, options));
   for (const key_id of revokedKeyIds) {
     options.log.warn({ key_id }, "ACP_ADMIN_KEY changed: the key that it named before is revoked");
   }
@@ -142,14 +157,17 @@ function activeAgent(state: WorkspaceState): string | undefined {
   return undefined;
 }
 
-/** Creates the workspace `default`, its admin key and one agent where missing. Safe to call from several processes. */
+/**
+ * Creates the workspace `default`, its admin key and one agent where missing, as far as the options allow. Rejects with
+ * `AdminKeyMissing`. Safe to call from several processes.
+ */
 export async function prepareFirstStart(options: FirstStartOptions): Promise<FirstStart> {
-  const { logs, adminKey, dataDir } = options;
+  const { logs, adminKey, dataDir, hasExampleAgent = true } = options;
   const { secret } = await ensureDefaultWorkspace(options);
   const isConfigured = adminKey !== undefined;
   if (secret !== undefined && !isConfigured) await saveKey(dataDir, secret);
   const log = await logs.of(DEFAULT_WORKSPACE_ID);
-  await registerFirstAgent(log, BY, EXAMPLE_AGENT);
+  if (hasExampleAgent) await registerFirstAgent(log, BY, EXAMPLE_AGENT);
   const place: AdminKeyPlace = isConfigured ? { kind: "configured" } : await placeOfKey(dataDir, secret);
   return { adminKey: place, agentId: activeAgent(await log.caughtUp()) };
 }

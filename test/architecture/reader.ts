@@ -57,6 +57,22 @@ async function linkPackages(folder: string, names: readonly string[]): Promise<v
   }
 }
 
+/** Writes an admin key where a start on the embedded PostgreSQL keeps the one that it generates. */
+async function keepAdminKey(dataDir: string): Promise<string> {
+  const key = `acp_${randomUUID()}`;
+  await mkdir(dataDir, { mode: 0o700 });
+  await writeFile(join(dataDir, "admin-key"), `${key}\n`, { mode: 0o600 });
+  return key;
+}
+
+/** Registers the agent that a start on the embedded PostgreSQL registers. */
+async function registerExampleAgent({ http, adminKey }: TestServer): Promise<void> {
+  const headers = { "x-api-key": adminKey, "content-type": "application/json" };
+  const body = JSON.stringify({ name: "example-agent", framework: "curl" });
+  const response = await fetch(`${http}/v1/enforce/agents`, { method: "POST", headers, body });
+  expect(response.status, await response.text()).to.equal(200);
+}
+
 /** Starts a server. */
 export async function createReadersFolder({
   databaseUrl = "",
@@ -67,19 +83,23 @@ export async function createReadersFolder({
   await chmod(path, 0o755);
   const linked = (await readdir(ROOT)).filter((name) => !NOT_LINKED.includes(name));
   await Promise.all(linked.map((name) => symlink(join(ROOT, name), join(path, name))));
-  // An empty variable counts as unset: the start generates the key and keeps it in a file.
-  const env = { ACP_DATA_DIR: join(path, ".data"), ACP_ADMIN_KEY: "", DATABASE_URL: databaseUrl };
+  // An empty variable counts as unset: on the embedded PostgreSQL the start generates the key and keeps it in a file.
+  const env = { ACP_DATA_DIR: join(path, ".data"), ACP_ADMIN_KEY: "" };
+  const isEmbedded = databaseUrl === "";
+  const own = isEmbedded
+    ? { env }
+    : { databaseUrl, env: { ...env, ACP_ADMIN_KEY: await keepAdminKey(env.ACP_DATA_DIR) } };
   const homes = join(path, ".homes");
   await linkPackages(homes, packages);
   await chmod(homes, 0o711);
   const folders = [join(homes, "node_modules"), join(ROOT, "node_modules")].join(",");
   const removePath = () => rm(path, { recursive: true, force: true, maxRetries: 20 });
-  const server = await startServer({ env: { ...env, ACP_MCP_HOMES: homes, ACP_MCP_FOLDERS: folders } }).catch(
-    async (error) => {
-      await removePath();
-      throw error;
-    },
-  );
+  const startEnv = { ...own.env, ACP_MCP_HOMES: homes, ACP_MCP_FOLDERS: folders };
+  const server = await startServer({ ...own, env: startEnv }).catch(async (error) => {
+    await removePath();
+    throw error;
+  });
+  if (!isEmbedded) await registerExampleAgent(server);
   let environment: Promise<PythonEnvironment> | undefined;
   return {
     path,

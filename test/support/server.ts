@@ -1,5 +1,5 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { chmod, chown, mkdtemp, rm } from "node:fs/promises";
@@ -15,7 +15,7 @@ import type { ServedHere } from "./served-here.ts";
 export interface ServerOptions {
   /** The database to use. Absent: an embedded PostgreSQL in a temporary directory that goes with the server. */
   readonly databaseUrl?: string;
-  /** Environment on top of free ports and a new key; `ACP_HTTP_PORT` and `ACP_GRPC_PORT` pin the ports. */
+  /** Environment on top of free ports and new keys; `ACP_HTTP_PORT` and `ACP_GRPC_PORT` pin the ports. */
   readonly env?: Readonly<Record<string, string>>;
   /** Account that the server runs as, if this is root. Default: this process's own. */
   readonly account?: { readonly uid: number; readonly gid: number };
@@ -47,6 +47,14 @@ const POLL_MS = 20;
 /** Characters of a server's output that are kept. */
 export const KEPT_OUTPUT = 65_536;
 const running = new Set<Child>();
+
+/** Keys that a service on a database of ours must be given; the same for all that this process starts, as in production. */
+const KEYS: Readonly<Record<string, string>> = {
+  ACP_SIGNING_KEY: generateKeyPairSync("ec", { namedCurve: "P-256" })
+    .privateKey.export({ type: "pkcs8", format: "pem" })
+    .toString(),
+  ACP_ENCRYPTION_KEY: randomBytes(32).toString("base64url"),
+};
 
 /** The environment of a service: what this process has, without anything that configures the program, and `env`. */
 export function environmentOf(env: Readonly<Record<string, string>>): Record<string, string | undefined> {
@@ -130,7 +138,7 @@ export async function startServer({ databaseUrl, env = {}, account }: ServerOpti
     // No balancer looks at it.
     ACP_LAME_DUCK_MS: "0",
   };
-  const database = databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl };
+  const database = databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl, ...KEYS };
   const child = spawn(process.execPath, [MAIN], {
     env: environmentOf({ ...base, ...database, ...env }),
     stdio: ["ignore", "pipe", "pipe"],
