@@ -3,7 +3,8 @@ import { isIP } from "node:net";
 import { homedir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { inspect } from "node:util";
-import { isServiceAddress, judgeName, PREFIX } from "./settings/names.ts";
+import { readSettingsFile } from "./settings/file.ts";
+import { isServiceAddress, judgeName, nearestName, PREFIX } from "./settings/names.ts";
 
 /** Directory of state. Relative to the program, so that each clone has its own data. */
 const DEFAULT_DATA_DIR = ".data";
@@ -98,6 +99,8 @@ export interface OidcGroup {
 
 /** Settings of a process, complete after loading: `null` switches a part off. */
 export interface Config {
+  /** Path of a YAML file of settings; null: none. */
+  readonly configFile: string | null;
   /** A `postgresql://` URL, printed without its password; null: the embedded PostgreSQL in `dataDir`. */
   readonly databaseUrl: Secret | null;
   /** A URL that logs in as the owner of the tables; null: another process migrates, or `databaseUrl` does both. */
@@ -441,10 +444,16 @@ function optional<T>(name: string, read: Read<T>, meaning: string): Variable<T> 
   return { name, read, default: null, meaning };
 }
 
+const CONFIG_FILE = "ACP_CONFIG";
 const PORT = whole(0, 65_535);
 const DATABASE_FORM = "postgresql://user:password@host:5432/database";
 const DATABASE_URL = secretUrl(["postgres:", "postgresql:"], hasDatabaseName, DATABASE_FORM);
 const VARIABLES = {
+  configFile: optional(
+    CONFIG_FILE,
+    (text) => text,
+    "path of a YAML file of these settings, under the same names; a variable of the environment wins over it, even an empty one",
+  ),
   databaseUrl: optional(
     "DATABASE_URL",
     DATABASE_URL,
@@ -792,6 +801,17 @@ export interface LoadedConfig {
   readonly warnings: readonly string[];
   /** Names that begin with `ACP_` and are left to other programs. */
   readonly foreignNames: readonly string[];
+  /** Every setting in the order of the guide. */
+  readonly settings: readonly Setting[];
+}
+
+/** A setting that is in effect. */
+export interface Setting {
+  readonly name: string;
+  /** `environment`, `default`, or file and line. */
+  readonly source: string;
+  /** Text as given, `***` for a secret; null: unset. */
+  readonly shown: string | null;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -828,36 +848,73 @@ function isForeignPort(name: string, text: string): boolean {
 }
 
 /**
- * Reads the environment; no other code does. An empty value counts as unset. Checks every value and throws all problems in
+ * Reads the environment and the file that `ACP_CONFIG` names; no other code does. The environment wins. An empty value counts as
+ * unset. Checks every value and throws all problems in
  * one `ConfigError`.
  */
 export function loadConfig(env: Environment): Config {
   return readConfig(env).config;
 }
 
+/** A value with its source. */
+interface Given {
+  readonly text: string;
+  readonly source: string;
+}
+
+/** Returns the values of the file that the environment names, and a line for each fault of it. */
+function readFile(env: Environment): {
+  readonly values: ReadonlyMap<string, Given>;
+  readonly problems: readonly string[];
+} {
+  const path = env[CONFIG_FILE]?.trim() ?? "";
+  if (path === "") return { values: new Map(), problems: [] };
+  const file = readSettingsFile(path);
+  const names = CONFIG_VARIABLES.map(({ name }) => name).filter((name) => name !== CONFIG_FILE);
+  const unknown = file.settings.filter(({ name }) => !names.includes(name));
+  const problems = unknown.map(({ name, place }) => `${place} ${name} is not a setting${hintFor(name, names)}`);
+  const values = new Map(file.settings.map(({ name, text, place }) => [name, { text: text.trim(), source: place }]));
+  return { values, problems: [...file.problems, ...problems] };
+}
+
+function hintFor(name: string, names: readonly string[]): string {
+  const found = judgeName(name, "", names);
+  if (found.kind === "renamed") return `; it is now called ${found.to}`;
+  const near = names.includes(name.toUpperCase()) ? name.toUpperCase() : nearestName(name.toUpperCase(), names);
+  return near === undefined ? "" : `: did you mean ${near}?`;
+}
+
 /** Does what `loadConfig` does, and tells what is noticed. */
 export function readConfig(env: Environment): LoadedConfig {
   const { foreignNames, ...names } = judgeNames(env);
-  const problems = [...names.problems];
+  const file = readFile(env);
+  const problems = [...names.problems, ...file.problems];
   const warnings = [...names.warnings];
-  const textOf = ({ name, default: preset }: ConfigVariable): string | null => {
-    const given = env[name]?.trim() ?? "";
-    if (!isForeignPort(name, given)) return given || preset;
+  const settings: Setting[] = [];
+  const givenFor = ({ name, default: preset }: ConfigVariable): { text: string | null; source: string } => {
+    const inEnvironment = env[name] === undefined ? undefined : { text: env[name].trim(), source: "environment" };
+    const given = inEnvironment ?? file.values.get(name);
+    const unset = { text: preset, source: "default" };
+    if (given === undefined || given.text === "") return unset;
+    if (!isForeignPort(name, given.text)) return given;
     warnings.push(`${name} is an address that Kubernetes sets for a Service, and counts as unset: ${preset} is used`);
-    return preset;
+    return unset;
   };
   // A secret that did not arrive must not start an empty service on an embedded database.
-  if (env.DATABASE_URL?.trim() === "") {
+  if ((env.DATABASE_URL ?? file.values.get("DATABASE_URL")?.text)?.trim() === "") {
     problems.push(
       `DATABASE_URL is empty: set it to ${DATABASE_FORM}, or \`unset DATABASE_URL\` for the embedded PostgreSQL`,
     );
   }
   const entries = Object.entries<Variable<unknown>>(VARIABLES).map(([key, each]) => {
-    const text = textOf(each);
+    const { text, source } = givenFor(each);
     try {
-      return [key, text === null ? null : each.read(text)];
+      const value = text === null ? null : each.read(text);
+      settings.push({ name: each.name, source, shown: value instanceof Secret ? String(value) : text });
+      return [key, value];
     } catch (error) {
-      problems.push(`${each.name} ${(error as Error).message}`);
+      const place = file.values.get(each.name)?.source === source ? ` (${source})` : "";
+      problems.push(`${each.name} ${(error as Error).message}${place}`);
       return [key, null];
     }
   });
@@ -870,5 +927,5 @@ export function readConfig(env: Environment): LoadedConfig {
   // Skipped after a faulty value, which would seem to contradict others.
   if (problems.length === 0) problems.push(...contradictions(config));
   if (problems.length > 0) throw new ConfigError(problems);
-  return { config, warnings, foreignNames };
+  return { config, warnings, foreignNames, settings };
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
@@ -16,6 +16,7 @@ function problemsOf(env: Record<string, string>): readonly string[] {
 }
 
 const DEFAULTS: Config = {
+  configFile: null,
   databaseUrl: null,
   databaseOwnerUrl: null,
   redisUrl: null,
@@ -289,11 +290,9 @@ const KUBERNETES: Readonly<Record<string, string>> = {
 
 describe("names of other programs", () => {
   it("does not mind what Kubernetes sets for a Service.", () => {
-    expect(readConfig(KUBERNETES)).to.deep.equal({
-      config: DEFAULTS,
-      warnings: [],
-      foreignNames: Object.keys(KUBERNETES),
-    });
+    const { config, warnings, foreignNames } = readConfig(KUBERNETES);
+    expect(config).to.deep.equal(DEFAULTS);
+    expect([warnings, foreignNames]).to.deep.equal([[], Object.keys(KUBERNETES)]);
   });
 
   for (const name of ["ACP_HTTP_PORT", "ACP_GRPC_PORT"]) {
@@ -325,6 +324,79 @@ describe("names of other programs", () => {
   it("leaves names that resemble none of ours to other programs.", () => {
     const { warnings, foreignNames } = readConfig({ ACP_TEAM_COLOUR_SCHEME: "1", ACP_QUIET_PLEASE: "" });
     expect([warnings, foreignNames]).to.deep.equal([[], ["ACP_TEAM_COLOUR_SCHEME"]]);
+  });
+});
+
+describe("ACP_CONFIG", () => {
+  let folder: string;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), "acp-config-"));
+  });
+  after(() => rmSync(folder, { recursive: true }));
+
+  /** Writes a file of settings; returns the environment that names it. */
+  function withFile(text: string): { ACP_CONFIG: string } {
+    const path = join(folder, "acp.yaml");
+    writeFileSync(path, text);
+    return { ACP_CONFIG: path };
+  }
+
+  it("reads the same settings from a file, with values as the environment holds them, and lists.", () => {
+    const env = withFile(
+      'ACP_WORKERS: 2\nACP_MCP_ALLOW: [10.0.0.0/8, "fd00::/8"]\nACP_ADMIN_KEY: 0012345678901234567\nACP_LLM_URL:\n',
+    );
+    const { workers, mcpAllow, adminKey, llmUrl } = loadConfig(env);
+    expect([workers, mcpAllow, llmUrl]).to.deep.equal([2, ["10.0.0.0/8", "fd00::/8"], null]);
+    expect(adminKey?.reveal()).to.equal("0012345678901234567");
+  });
+
+  it("lets the environment win, an empty variable too.", () => {
+    const file = withFile("ACP_WORKERS: 2\nACP_POOL_SIZE: 20\nACP_LOG_LEVEL: warn\n");
+    const { workers, poolSize, logLevel } = loadConfig({ ...file, ACP_WORKERS: "3", ACP_POOL_SIZE: "" });
+    expect([workers, poolSize, logLevel]).to.deep.equal([3, 10, "warn"]);
+  });
+
+  it("tells where each setting comes from, with secrets masked.", () => {
+    const env = withFile("\nACP_ADMIN_KEY: hunter2-hunter2-hunter2\n");
+    const { settings } = readConfig({ ...env, ACP_WORKERS: "2" });
+    const of = (name: string) => settings.find((each) => each.name === name);
+    expect(of("ACP_ADMIN_KEY")).to.deep.include({ source: `${env.ACP_CONFIG}:2`, shown: "***" });
+    expect(of("ACP_WORKERS")).to.deep.include({ source: "environment", shown: "2" });
+    expect(of("ACP_HOST")).to.deep.include({ source: "default", shown: "127.0.0.1" });
+    expect(JSON.stringify(settings)).not.to.contain("hunter2");
+  });
+
+  for (const [text, want] of [
+    ["ACP_WORKERS: 2\nACP_WORKER: 3\n", /acp.yaml:2 ACP_WORKER is not a setting: did you mean ACP_WORKERS\?$/],
+    ["acp_workers: 2\n", /acp.yaml:1 acp_workers is not a setting: did you mean ACP_WORKERS\?$/],
+    ["ACP_SERVICE_HOST: a\n", /acp.yaml:1 ACP_SERVICE_HOST is not a setting$/],
+    ["ACP_CONFIG: other.yaml\n", /acp.yaml:1 ACP_CONFIG is not a setting/],
+    [
+      "ACP_REDACTION_KEY: hunter2\n",
+      /acp.yaml:1 ACP_REDACTION_KEY is not a setting; it is now called ACP_ENCRYPTION_KEY$/,
+    ],
+    ["\nACP_WORKERS: many\n", /^ACP_WORKERS must be a whole number from 1 to 128, not `many` \(.*acp.yaml:2\)$/],
+    ["ACP_ADMIN_KEY: {a: hunter2}\n", /acp.yaml:1 ACP_ADMIN_KEY must be a single value or a list of single values$/],
+    ["ACP_ADMIN_KEY: hunter2\n  bad: hunter2\n", /acp.yaml:\d is not valid YAML \([A-Z_]+\)$/],
+    ["ACP_WORKERS: 1\nACP_WORKERS: 2\n", /acp.yaml:2 is not valid YAML \(DUPLICATE_KEY\)$/],
+    ["- ACP_WORKERS\n", /acp.yaml must hold settings, such as `ACP_WORKERS: 2`$/],
+    ['DATABASE_URL: ""\n', /^DATABASE_URL is empty/],
+  ] as const) {
+    it(`refuses ${JSON.stringify(text)} with the line, and without its values.`, () => {
+      const problems = problemsOf(withFile(text));
+      expect(problems[0]).to.match(want);
+      expect(problems.join()).not.to.contain("hunter2");
+    });
+  }
+
+  it("refuses a file that cannot be read.", () => {
+    expect(problemsOf({ ACP_CONFIG: join(folder, "none.yaml") })).to.deep.equal([
+      `ACP_CONFIG names a file that cannot be read (ENOENT): \`${join(folder, "none.yaml")}\``,
+    ]);
+  });
+
+  it("takes an empty file for no settings.", () => {
+    for (const text of ["", "# nothing yet\n"]) expect(loadConfig(withFile(text)).workers).to.equal(1);
   });
 });
 
