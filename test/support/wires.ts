@@ -18,9 +18,12 @@ export interface Wires {
   close(): void;
 }
 
-/** Connects a client of every wire. */
-export function openWires({ http: baseUrl, grpc: address }: Pick<TestServer, "http" | "grpc">): Wires {
-  const grpc = new Client(address, credentials.createInsecure());
+/** Connects a client of every wire. The credentials are those of the gRPC channel; default: without TLS. */
+export function openWires(
+  { http: baseUrl, grpc: address }: Pick<TestServer, "http" | "grpc">,
+  channelCredentials = credentials.createInsecure(),
+): Wires {
+  const grpc = new Client(address, channelCredentials);
   const options = { baseUrl, httpVersion: "1.1" } as const;
   const all = [
     restWire(baseUrl),
