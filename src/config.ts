@@ -119,6 +119,12 @@ export interface Config {
   readonly httpPort: number;
   /** 0: any free port. */
   readonly grpcPort: number;
+  /** File with the certificate of both ports and those of its issuers, in PEM; null: the ports speak no TLS. */
+  readonly tlsCert: string | null;
+  /** File with its private key; null exactly when `tlsCert` is. */
+  readonly tlsKey: string | null;
+  /** File with the issuers of client certificates, which every connection then needs; null: connections need none. */
+  readonly tlsClientCa: string | null;
   readonly logLevel: LogLevel;
   /** Processes that share the two ports. */
   readonly workers: number;
@@ -132,7 +138,7 @@ export interface Config {
   readonly lameDuckMs: number;
   /** Name of the service in checkpoints. MUST NOT change: a signature under another name belongs to another log. */
   readonly vaultOrigin: string;
-  /** Address at which browsers reach the service, without a slash at the end; null: that of their requests, without TLS. */
+  /** Address at which browsers reach the service, without a slash at the end; null: that of their requests. */
   readonly publicUrl: string | null;
   /** OpenID Connect issuer that people sign in with; null: they sign in with keys alone. */
   readonly oidcIssuer: string | null;
@@ -332,6 +338,14 @@ function oidcGroupMap(text: string): readonly OidcGroup[] {
   return entries.map(oidcGroup);
 }
 
+/** Reads the path of a file with a certificate or a key. */
+function pemFile(text: string): string {
+  // The message does not repeat the value, which may be the key itself.
+  if (/-----|\p{Cc}/u.test(text) || text.length > 4_096)
+    throw new Error("must be the path of a file in PEM, not its content");
+  return text;
+}
+
 /** Reads the name of a model. */
 function modelName(text: string): string {
   if (/^[\x21-\x7e]{1,128}$/.test(text)) return text;
@@ -493,6 +507,21 @@ const VARIABLES = {
   host: variable("ACP_HOST", host, DEFAULT_HOST, "address to listen on"),
   httpPort: variable("ACP_HTTP_PORT", PORT, DEFAULT_HTTP_PORT, "port of REST, Connect and gRPC-Web; 0: any free port"),
   grpcPort: variable("ACP_GRPC_PORT", PORT, DEFAULT_GRPC_PORT, "port of gRPC; 0: any free port"),
+  tlsCert: optional(
+    "ACP_TLS_CERT",
+    pemFile,
+    "file with the certificate of both ports and those of its issuers, in PEM; read again when it changes; unset: no TLS",
+  ),
+  tlsKey: optional(
+    "ACP_TLS_KEY",
+    pemFile,
+    "file with the private key of that certificate, in PEM without a passphrase",
+  ),
+  tlsClientCa: optional(
+    "ACP_TLS_CLIENT_CA",
+    pemFile,
+    "file with certificates, in PEM, of which one must have issued the certificate of every client; unset: clients need none",
+  ),
   logLevel: variable("ACP_LOG_LEVEL", oneOf(LOG_LEVELS), DEFAULT_LOG_LEVEL, `one of ${LOG_LEVELS.join(", ")}`),
   workers: variable("ACP_WORKERS", whole(1, 128), DEFAULT_WORKERS, "processes that share the two ports"),
   poolSize: variable("ACP_POOL_SIZE", whole(2, 500), DEFAULT_POOL_SIZE, "database connections per process"),
@@ -534,7 +563,7 @@ const VARIABLES = {
   publicUrl: optional(
     "ACP_PUBLIC_URL",
     publicUrl,
-    "address at which browsers reach the dashboard, such as https://acp.example.com; unset: as they ask for it, without TLS",
+    "address at which browsers reach the dashboard, such as https://acp.example.com; unset: as they ask for it",
   ),
   oidcIssuer: optional(
     "ACP_OIDC_ISSUER",
@@ -734,8 +763,20 @@ function contradictions(config: Config): string[] {
   if (guardUrl === null && guardKey !== null) problems.push("ACP_GUARD_KEY needs ACP_GUARD_URL");
   if (config.mcpHomes !== null && isInside(config.mcpHomes, config.dataDir))
     problems.push("ACP_MCP_HOMES must be outside of ACP_DATA_DIR, which MCP commands may not enter");
+  problems.push(...tlsProblems(config));
   problems.push(...folderProblems(config));
   problems.push(...oidcProblems(config));
+  return problems;
+}
+
+function tlsProblems({ tlsCert, tlsKey, tlsClientCa, publicUrl }: Config): string[] {
+  const problems: string[] = [];
+  if (tlsCert !== null && tlsKey === null) problems.push("ACP_TLS_KEY must be set with ACP_TLS_CERT");
+  if (tlsCert === null && tlsKey !== null) problems.push("ACP_TLS_CERT must be set with ACP_TLS_KEY");
+  if (tlsCert === null && tlsClientCa !== null) problems.push("ACP_TLS_CLIENT_CA needs ACP_TLS_CERT and ACP_TLS_KEY");
+  if (tlsCert !== null && publicUrl?.startsWith("http:")) {
+    problems.push(`ACP_PUBLIC_URL must begin with https, because ACP_TLS_CERT is set: \`${publicUrl}\``);
+  }
   return problems;
 }
 

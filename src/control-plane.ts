@@ -82,6 +82,7 @@ import { Readiness } from "./server/readiness.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
+import { TlsFiles } from "./server/tls.ts";
 import { createRequestChecks, createRequestValidator } from "./server/validation.ts";
 import { WrongKeys } from "./server/wrong-keys.ts";
 import { openDataDirectory } from "./store/data-directory.ts";
@@ -161,6 +162,8 @@ interface Parts {
   readonly wrongKeys: WrongKeys;
   /** Audiences of federation tokens that open calls. */
   readonly audience: ServiceAudience;
+  /** Undefined where the ports speak no TLS. */
+  readonly tls: TlsFiles | undefined;
 }
 
 /** Parts of the MCP gateway. */
@@ -233,9 +236,10 @@ function createServices({
 }
 
 /** Returns the files with secrets that settings name. */
-function secretFilesOf({ signingKey }: Config): readonly string[] {
+function secretFilesOf({ signingKey, tlsKey }: Config): readonly string[] {
   const text = signingKey?.reveal() ?? "";
-  return text === "" || text.includes("-----BEGIN") ? [] : [text];
+  const paths = text === "" || text.includes("-----BEGIN") ? [] : [text];
+  return tlsKey === null ? paths : [...paths, tlsKey];
 }
 
 /** Creates the MCP gateway and its registry. */
@@ -273,7 +277,7 @@ function createMcpParts({
           audience,
           scope: config.mcpOidcScope ?? undefined,
         });
-  const resource = new ProtectedResource({ publicUrl, tokens });
+  const resource = new ProtectedResource({ publicUrl, isTls: config.tlsCert !== null, tokens });
   const check = createRequestChecks(DEFAULT_MAX_DEPTH, validator)(InterceptRequestSchema);
   const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests, check });
   const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience, service });
@@ -370,7 +374,7 @@ function createOidcSignIn(
 }
 
 function createServers(parts: Parts): Servers {
-  const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests, wrongKeys, audience } =
+  const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests, wrongKeys, audience, tls } =
     parts;
   const { defaultDeadlineMs, maxBodyBytes } = config;
   const services = createServices(parts);
@@ -379,7 +383,7 @@ function createServers(parts: Parts): Servers {
   const watchKeys: WatchKeys = async (workspaceId, listener) =>
     authenticator.watchEnds(await logs.of(workspaceId), listener);
   const publicUrl = config.publicUrl ?? undefined;
-  const signInCookie = new SignInCookie(isReachedOverTls(publicUrl));
+  const signInCookie = new SignInCookie(isReachedOverTls(publicUrl, tls !== undefined));
   const pipeline = new Pipeline({
     services,
     authenticate,
@@ -428,9 +432,10 @@ function createServers(parts: Parts): Servers {
     openApi: JSON.stringify(document),
     maxBodyBytes,
     log,
+    tls,
   });
-  const grpc = createGrpcServer({ pipeline, health, maxBodyBytes });
-  return joinServers({ http, grpc, health, pipeline });
+  const grpc = createGrpcServer({ pipeline, health, maxBodyBytes, tls });
+  return joinServers({ http, grpc, health, pipeline, isTls: tls !== undefined });
 }
 
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
@@ -442,6 +447,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const keyPath = join(config.dataDir, ENCRYPTION_KEY_FILE);
   const encryptor = createEncryptor(await loadEncryptionKey(config.encryptionKey?.reveal(), keyPath));
+  const tls = await openTls(config, log);
   const database = await openDatabase({ url, ownerUrl, poolSize, log });
   const metrics = new Registry();
   measureEventLoop(metrics);
@@ -497,9 +503,18 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     largeRequests,
     shares,
     wrongKeys,
+    tls,
     audience: new ServiceAudience({ publicUrl: config.publicUrl ?? undefined, origin: config.vaultOrigin }),
   };
   return { ...parts, mcp: createMcpParts(parts) };
+}
+
+function openTls(
+  { tlsCert: cert, tlsKey: key, tlsClientCa: clientCa }: Config,
+  log: Logger,
+): Promise<TlsFiles> | undefined {
+  if (cert === null || key === null) return undefined;
+  return TlsFiles.open({ paths: { cert, key, clientCa }, log });
 }
 
 /** Builds every part of a control plane once, in the order of their dependencies. */
@@ -533,6 +548,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
     },
     async close() {
       const drained = servers.close(config.drainMs);
+      parts.tls?.close();
       mcp.kept.close();
       await mcp.gateway.close();
       await drained;

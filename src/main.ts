@@ -70,10 +70,10 @@ if (!cluster.isWorker) {
   if (foreignNames.length > 0)
     log.info({ names: foreignNames }, "names of other programs begin with ACP_ and are ignored");
 }
-if (!cluster.isWorker && !LOOPBACK.test(config.host)) {
+if (!cluster.isWorker && config.tlsCert === null && !LOOPBACK.test(config.host)) {
   log.warn(
     { host: config.host },
-    "ACP_HOST is not loopback and the ports speak no TLS: keys cross the network in clear text",
+    "ACP_HOST is not loopback and the ports speak no TLS (ACP_TLS_CERT): keys cross the network in clear text",
   );
 }
 

@@ -27,6 +27,9 @@ const DEFAULTS: Config = {
   host: "127.0.0.1",
   httpPort: 7080,
   grpcPort: 7090,
+  tlsCert: null,
+  tlsKey: null,
+  tlsClientCa: null,
   logLevel: "info",
   workers: 1,
   poolSize: 10,
@@ -209,6 +212,17 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { DATABASE_URL: "postgresql://host" }, want: /^DATABASE_URL must have the form postgresql:/ },
   { env: { REDIS_URL: "http://host:6379" }, want: /^REDIS_URL must have the form redis:/ },
   { env: { REDIS_URL: "redis://host/cache" }, want: /^REDIS_URL must have the form redis:/ },
+  { env: { ACP_TLS_CERT: "/tls.crt" }, want: /^ACP_TLS_KEY must be set with ACP_TLS_CERT$/ },
+  { env: { ACP_TLS_KEY: "/tls.key" }, want: /^ACP_TLS_CERT must be set with ACP_TLS_KEY$/ },
+  { env: { ACP_TLS_CLIENT_CA: "/ca.crt" }, want: /^ACP_TLS_CLIENT_CA needs ACP_TLS_CERT and ACP_TLS_KEY$/ },
+  {
+    env: { ACP_TLS_CERT: "/tls.crt", ACP_TLS_KEY: "/tls.key", ACP_PUBLIC_URL: "http://acp.example.com" },
+    want: /^ACP_PUBLIC_URL must begin with https, because ACP_TLS_CERT is set/,
+  },
+  {
+    env: { ACP_TLS_CERT: "/tls.crt", ACP_TLS_KEY: "-----BEGIN PRIVATE KEY-----hunter2" },
+    want: /^(?!.*hunter2)ACP_TLS_KEY must be the path of a file in PEM, not its content$/,
+  },
 ];
 
 describe("loadConfig", () => {

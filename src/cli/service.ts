@@ -144,5 +144,10 @@ function answerFrom(
   throw new RequestRefusedError(message, status, listAt(json, "error.details").filter(isJsonRecord));
 }
 
-const unreachable = (address: URL, error: Error): CommandError =>
-  new CommandError(`${address.origin} cannot be reached: ${reasonOf(error)}`);
+const UNTRUSTED = /SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)/;
+
+function unreachable(address: URL, error: Error): CommandError {
+  const reason = reasonOf(error);
+  const advice = UNTRUSTED.test(reason) ? "; set NODE_EXTRA_CA_CERTS to a file with the issuer of its certificate" : "";
+  return new CommandError(`${address.origin} cannot be reached: ${reason}${advice}`);
+}

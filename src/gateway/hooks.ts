@@ -278,7 +278,8 @@ function send(
 ): void {
   if (response.destroyed) return;
   const output = outputFrom(client, answer);
-  const headers = response.req.complete ? {} : { connection: "close" };
+  const keepsConnection = response.req.complete || response.req.httpVersionMajor > 1;
+  const headers = keepsConnection ? {} : { connection: "close" };
   if (signed === undefined) {
     sendJson(response, 200, JSON.stringify(output), headers);
     return;

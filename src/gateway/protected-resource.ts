@@ -11,6 +11,8 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/;
 export interface ProtectedResourceOptions {
   /** Base URL of the service; if undefined, it is taken from loopback requests. */
   readonly publicUrl: string | undefined;
+  /** True if the service's own port speaks TLS. */
+  readonly isTls: boolean;
   /** Issuer of access tokens, if one is configured. */
   readonly tokens: Pick<AccessTokens, "issuer" | "scope"> | undefined;
 }
@@ -56,7 +58,7 @@ export class ProtectedResource {
     const { publicUrl } = this.#options;
     if (publicUrl !== undefined) return `${publicUrl}${path}`;
     const { host = "" } = headers;
-    return LOOPBACK.test(host) ? `http://${host}${path}` : undefined;
+    return LOOPBACK.test(host) ? `${this.#options.isTls ? "https" : "http"}://${host}${path}` : undefined;
   }
 
   /** True if clients can get access tokens. */

@@ -28,9 +28,9 @@ import { type Call, MAX_TIMER_MS } from "./call-context.ts";
 import { methodName } from "./endpoints.ts";
 import { bodyTooLarge, cancelled, deadlineExceeded, detailsOf } from "./errors.ts";
 import { addHealth, type Health } from "./health.ts";
-import type { Tls } from "./http.ts";
 import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-call.ts";
 import type { Pipeline, StreamedRequest } from "./pipeline.ts";
+import { contextFrom, type TlsSource } from "./tls.ts";
 import { decodeBinary } from "./validation.ts";
 
 /** Interval between pings on an idle connection, milliseconds: common proxies drop a connection after 30 s without traffic. */
@@ -51,7 +51,7 @@ export interface GrpcServerOptions {
   readonly pipeline: Pipeline;
   readonly health: Health;
   /** Absent: plain text. */
-  readonly tls?: Tls | undefined;
+  readonly tls?: TlsSource | undefined;
   /** Maximum bytes of one request message. */
   readonly maxBodyBytes: number;
   /** Milliseconds between keep-alive pings. Default 15,000. */
@@ -83,7 +83,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   for (const service of services) addService(server, service, pipeline, admissions);
   const grpcHealth = addHealth(server, services, health);
   addReflection(server, services);
-  const credentials = tls === undefined ? ServerCredentials.createInsecure() : secure(tls);
+  const credentials = tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
   const addresses: string[] = [];
   return {
     async listen(host, port) {
@@ -113,8 +113,17 @@ function addressFrom(host: string, port: number): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-function secure({ cert, key }: Tls): ServerCredentials {
-  return ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(cert), private_key: Buffer.from(key) }]);
+/** Credentials that follow a source of certificates. A new certificate counts for new connections; open ones stay. */
+class TlsCredentials extends ServerCredentials {
+  constructor(tls: TlsSource) {
+    const needsClientCert = tls.current.clientCa !== undefined;
+    super({ requestCert: needsClientCert, rejectUnauthorized: needsClientCert }, contextFrom(tls.current));
+    tls.onChange((changed) => this.updateSecureContextOptions(contextFrom(changed)));
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
 }
 
 function close(server: Server, graceMs: number): Promise<void> {

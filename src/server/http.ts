@@ -7,8 +7,14 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from "node:http";
-import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
+import {
+  createSecureServer,
+  type Http2SecureServer,
+  type SecureServerOptions,
+  type ServerHttp2Session,
+} from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
@@ -19,6 +25,7 @@ import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-call.
 import type { Pipeline } from "./pipeline.ts";
 import { mandateFileSchema } from "./rest/mandate-schema.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
+import { contextFrom, type TlsSource } from "./tls.ts";
 
 /** A route of the HTTP port besides the protobuf services. */
 export interface HttpRoute {
@@ -47,7 +54,7 @@ export interface HttpServerOptions {
   readonly maxBodyBytes: number;
   readonly log: Logger;
   /** Enables HTTP/2 beside HTTP/1.1, so that Connect also serves gRPC. Absent: HTTP/1.1 in plain text. */
-  readonly tls?: Tls | undefined;
+  readonly tls?: TlsSource | undefined;
 }
 
 /**
@@ -71,6 +78,8 @@ export function createHttpServer(options: HttpServerOptions): Listener {
   };
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     request.url = originForm(request.url);
+    // Over HTTP/2 the host has another name.
+    request.headers.host = hostOf(request);
     answer(request, response).catch((error) => {
       logFault(log, request, error);
       sendError(response, error);
@@ -96,6 +105,11 @@ function logFault(log: Logger, request: IncomingMessage, error: unknown): void {
   if (error instanceof ControlPlaneError) return;
   const cause = error instanceof Error ? error.stack : String(error);
   log.error({ requestId: request.headers[REQUEST_ID_HEADER], path: pathOf(request), cause }, "http request failed");
+}
+
+function hostOf({ headers }: IncomingMessage): string | undefined {
+  const { ":authority": authority, host } = headers as Record<string, string | undefined>;
+  return authority ?? host;
 }
 
 const SCHEME_AND_HOST = /^[a-z][a-z0-9+.-]*:\/\/[^/?]*/i;
@@ -156,12 +170,6 @@ function page(path: string, show: (response: ServerResponse) => Promise<void> | 
   };
 }
 
-/** Certificate and key of a listener, in PEM. */
-export interface Tls {
-  readonly cert: string | Buffer;
-  readonly key: string | Buffer;
-}
-
 /** Time in which a client must send its headers, milliseconds. */
 const HEADERS_TIMEOUT_MS = 10_000;
 /** Time in which a client must send a whole request, milliseconds. Responses are not limited, because streams stay open. */
@@ -171,7 +179,7 @@ const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 
 /** Options of a listener. */
 export interface ListenerOptions {
-  readonly tls: Tls | undefined;
+  readonly tls: TlsSource | undefined;
   /** Time in which a client must send its headers, milliseconds. Default `HEADERS_TIMEOUT_MS`. */
   readonly headersTimeoutMs?: number;
   readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void;
@@ -194,7 +202,8 @@ export interface Listener {
 export function createListener({ tls, onRequest, headersTimeoutMs = HEADERS_TIMEOUT_MS }: ListenerOptions): Listener {
   // We answer a missing Host header with our own error.
   const http1 = { requireHostHeader: false, connectionsCheckingInterval: headersTimeoutMs };
-  const server = tls === undefined ? createServer(http1) : createSecureServer({ ...tls, ...http1, allowHTTP1: true });
+  const server =
+    tls === undefined ? createServer(http1) : createTlsServer(tls, { ...http1, handshakeTimeout: headersTimeoutMs });
   // An HTTP/2 server has these properties for its HTTP/1.1 clients; its type omits them.
   Object.assign(server, {
     headersTimeout: headersTimeoutMs,
@@ -218,6 +227,15 @@ export function createListener({ tls, onRequest, headersTimeoutMs = HEADERS_TIME
     drain: () => open.drain(),
     close: (graceMs) => open.close(graceMs),
   };
+}
+
+/** Creates a server for HTTP/2 and HTTP/1.1. A new certificate counts for new connections; open ones stay. */
+function createTlsServer(tls: TlsSource, options: SecureServerOptions): Http2SecureServer {
+  const needsClientCert = tls.current.clientCa !== undefined;
+  const access = { requestCert: needsClientCert, rejectUnauthorized: needsClientCert };
+  const server = createSecureServer({ ...contextFrom(tls.current), ...options, ...access, allowHTTP1: true });
+  tls.onChange((changed) => server.setSecureContext(contextFrom(changed)));
+  return server;
 }
 
 const isHostMissing = ({ httpVersion, headers }: IncomingMessage): boolean =>
@@ -289,7 +307,8 @@ function listen(server: AnyServer, host: string, port: number): Promise<number> 
 /** Open connections of a server, closed as their responses end. */
 class Connections {
   readonly #server: AnyServer;
-  readonly #sockets = new Set<Socket>();
+  /** By the peer's address and port: that of TLS takes the place of the bare one after the handshake. */
+  readonly #sockets = new Map<string, Socket>();
   /** The response in flight on each HTTP/1.1 connection; null while it is idle. */
   readonly #responses = new Map<Socket, ServerResponse | null>();
   readonly #sessions = new Set<ServerHttp2Session>();
@@ -298,11 +317,22 @@ class Connections {
 
   constructor(server: AnyServer) {
     this.#server = server;
-    server.on("connection", (socket: Socket) => {
-      track(this.#sockets, socket);
+    const emitter: EventEmitter = server;
+    // Only servers with TLS emit the second and the third event.
+    emitter.on("connection", (socket: Socket) => this.#trackSocket(socket));
+    emitter.on("secureConnection", (socket: TLSSocket) => this.#trackSocket(socket));
+    emitter.on("session", (session: ServerHttp2Session) => {
+      this.#sessions.add(session);
+      session.once("close", () => this.#sessions.delete(session));
     });
-    // Only HTTP/2 servers emit this event.
-    (server as EventEmitter).on("session", (session: ServerHttp2Session) => track(this.#sessions, session));
+  }
+
+  #trackSocket(socket: Socket): void {
+    const peer = `${socket.remoteAddress} ${socket.remotePort}`;
+    this.#sockets.set(peer, socket);
+    socket.once("close", () => {
+      if (this.#sockets.get(peer) === socket) this.#sockets.delete(peer);
+    });
   }
 
   /** Closes a connection that becomes idle while the server closes. */
@@ -333,23 +363,21 @@ class Connections {
     this.#closeIdle();
     await closed;
     // The server counts only connections that it accepted itself.
-    await Promise.all([...this.#sockets].map((socket) => once(socket, "close")));
+    await Promise.all([...this.#sockets.values()].map((socket) => once(socket, "close")));
     clearTimeout(timer);
   }
 
   /** Closes idle connections. Node's own method skips connections without a request so far, such as browsers open in advance. */
   #closeIdle(): void {
-    if (this.#sessions.size > 0) return;
-    for (const socket of this.#sockets) if (!this.#responses.get(socket)) socket.destroy();
+    for (const socket of this.#sockets.values()) {
+      // HTTP/2 closes its connections itself.
+      const isHttp2 = (socket as TLSSocket).alpnProtocol === "h2";
+      if (!isHttp2 && !this.#responses.get(socket)) socket.destroy();
+    }
   }
 
   #cutOff(): void {
     for (const session of this.#sessions) session.destroy();
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#sockets.values()) socket.destroy();
   }
-}
-
-function track<T extends { once(event: "close", listener: () => void): unknown }>(set: Set<T>, item: T): void {
-  set.add(item);
-  item.once("close", () => set.delete(item));
 }

@@ -5,7 +5,7 @@ import type { Pipeline } from "./pipeline.ts";
 
 /** Addresses that a service listens on. */
 export interface Addresses {
-  /** `http://127.0.0.1:7080`: REST, Connect and gRPC-Web. */
+  /** `http://127.0.0.1:7080`, or `https:` with TLS: REST, Connect and gRPC-Web. */
   readonly http: string;
   /** `127.0.0.1:7090`: gRPC. */
   readonly grpc: string;
@@ -40,11 +40,14 @@ export function joinServers({
   grpc,
   health,
   pipeline,
+  isTls,
 }: {
   readonly http: Listener;
   readonly grpc: GrpcServer;
   readonly health: Health;
   readonly pipeline: Pipeline;
+  /** True if the ports speak TLS. */
+  readonly isTls: boolean;
 }): Servers {
   return {
     async listen({ host, httpPort, grpcPort }) {
@@ -52,7 +55,7 @@ export function joinServers({
       // HTTP listens last, so that a readiness check on this port finds a service that serves.
       const boundHttp = await http.listen(host, httpPort);
       health.set(true);
-      return addressesFrom(host, { http: boundHttp, grpc: boundGrpc });
+      return addressesFrom(isTls ? "https" : "http", host, { http: boundHttp, grpc: boundGrpc });
     },
     retire() {
       health.set(false);
@@ -69,7 +72,11 @@ export function joinServers({
 }
 
 /** Returns the addresses of a service from its bound ports. */
-function addressesFrom(host: string, ports: { readonly [Name in keyof Addresses]: number }): Addresses {
+function addressesFrom(
+  scheme: "http" | "https",
+  host: string,
+  ports: { readonly [Name in keyof Addresses]: number },
+): Addresses {
   const name = host.includes(":") ? `[${host}]` : host;
-  return { http: `http://${name}:${ports.http}`, grpc: `${name}:${ports.grpc}` };
+  return { http: `${scheme}://${name}:${ports.http}`, grpc: `${name}:${ports.grpc}` };
 }

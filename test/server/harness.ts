@@ -12,9 +12,10 @@ import { defineService, type ServiceFunctions } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { createGrpcServer } from "../../src/server/grpc.ts";
 import { Health } from "../../src/server/health.ts";
-import { createHttpServer, type HttpServerOptions, type Tls } from "../../src/server/http.ts";
+import { createHttpServer, type HttpServerOptions } from "../../src/server/http.ts";
 import { Pipeline, type PipelineOptions } from "../../src/server/pipeline.ts";
 import { createRestTranscoder } from "../../src/server/rest/transcoder.ts";
+import type { Tls, TlsSource } from "../../src/server/tls.ts";
 import {
   ADMIN_KEY,
   connectIntercept,
@@ -47,7 +48,8 @@ export interface HarnessOptions {
   readonly escalations?: Partial<Escalations>;
   readonly pipeline?: Partial<PipelineOptions>;
   readonly http?: Partial<HttpServerOptions>;
-  readonly tls?: Tls;
+  /** One certificate, or one that changes. */
+  readonly tls?: Tls | TlsSource;
 }
 
 export interface Harness {
@@ -137,6 +139,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   const pipeline = new Pipeline({ services, authenticate: callerFor, log, metrics, ...options.pipeline });
   const rest = createRestTranscoder({ pipeline, maxBodyBytes: MAX_BODY_BYTES });
   const health = new Health();
+  const tls = options.tls && ("current" in options.tls ? options.tls : { current: options.tls, onChange: () => {} });
   const http = createHttpServer({
     pipeline,
     rest,
@@ -146,10 +149,10 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     openApi: '{"openapi":"3.1.0"}',
     maxBodyBytes: MAX_BODY_BYTES,
     log,
-    tls: options.tls,
+    tls,
     ...options.http,
   });
-  const grpc = createGrpcServer({ pipeline, health, maxBodyBytes: MAX_BODY_BYTES, tls: options.tls });
+  const grpc = createGrpcServer({ pipeline, health, maxBodyBytes: MAX_BODY_BYTES, tls });
   const httpPort = await http.listen("127.0.0.1", 0);
   const grpcPort = await grpc.listen("127.0.0.1", 0);
   const grpcClient = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure());

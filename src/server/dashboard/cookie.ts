@@ -39,8 +39,12 @@ export class SignInCookie {
   }
 }
 
-/** Tests whether browsers reach the service over TLS. `publicUrl`: undefined for the address of the request, without TLS. */
-export const isReachedOverTls = (publicUrl: string | undefined): boolean => publicUrl?.startsWith("https:") ?? false;
+/**
+ * Tests whether browsers reach the service over TLS: by its public address, else by its own port. `publicUrl`: undefined for the
+ * address of the request.
+ */
+export const isReachedOverTls = (publicUrl: string | undefined, isOwnPortTls: boolean): boolean =>
+  publicUrl?.startsWith("https:") ?? isOwnPortTls;
 
 /** Returns the value of the first cookie with a name. */
 export function cookieValue(header: string, name: string): string | undefined {

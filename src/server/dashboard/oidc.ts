@@ -8,7 +8,7 @@ import { headerOf, sendText } from "../http-reply.ts";
 import { REQUEST_ID_HEADER } from "../incoming-call.ts";
 import { WrongKeys } from "../wrong-keys.ts";
 import { isScreenPath } from "./assets.ts";
-import { cookieValue, isReachedOverTls, type SignInCookie } from "./cookie.ts";
+import { cookieValue, type SignInCookie } from "./cookie.ts";
 import { type FlowChecks, newChecks, OidcIssuer } from "./oidc-issuer.ts";
 import { sendChoice, sendFault, sendSignedIn } from "./oidc-pages.ts";
 import {
@@ -112,7 +112,7 @@ export class OidcSignIn implements HttpRoute {
     const { issuer: url, publicUrl } = options;
     this.#issuer = new OidcIssuer({ ...options, url, redirectUri: `${publicUrl}${PREFIX}/callback` });
     this.#wrongCodes = new WrongKeys(options.log);
-    this.#isSecure = isReachedOverTls(publicUrl);
+    this.#isSecure = publicUrl.startsWith("https:");
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<boolean> {

@@ -33,7 +33,7 @@ export interface SignInOptions {
   readonly nameOf: (caller: Caller) => Promise<string | undefined>;
   readonly clock: { now(): number };
   readonly cookie: SignInCookie;
-  /** Address at which browsers reach the service; undefined means the address of the request, without TLS. */
+  /** Address at which browsers reach the service; undefined means the address of the request. */
   readonly publicUrl: string | undefined;
   /** Sign-in by OpenID Connect, as the page offers it; undefined means that only keys sign in. */
   readonly oidc?: OidcOffer | undefined;
