@@ -127,6 +127,15 @@ function assertMaySee(caller: Caller, workspaceId: string): void {
   throw new ControlPlaneError(ErrorReason.WORKSPACE_NOT_FOUND, message, { workspace_id: workspaceId });
 }
 
+/** Throws ROLE_NOT_ALLOWED for settings that need another role than the caller's: an operator may only halt. */
+function assertMayUpdate({ role }: Caller, settings: object): void {
+  const isChanging = Object.values(settings).some((value) => value !== undefined);
+  if (role === Role.ADMIN || !isChanging) return;
+  const text = "a key with role `operator` may change `halted` alone; other settings need an admin key";
+  const metadata = { role: "operator", method: AdminService.method.updateWorkspace.name, allowed_roles: "admin" };
+  throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, metadata);
+}
+
 /** Creates the functions of AdminService. */
 export function createAdminService(options: AdminServiceOptions): ServiceDefinition {
   return defineService(AdminService, { ...workspaceFunctions(options), ...keyFunctions(options) });
@@ -170,7 +179,9 @@ function workspaceFunctions({ logs, database, keys, audience }: AdminServiceOpti
         const message = `settings of workspace \`${workspaceId}\` are changed with a key of its own`;
         throw notAllowed(message, workspaceId);
       }
-      const update = { name, ...settingsFrom(request) };
+      const settings = { name, ...settingsFrom(request) };
+      assertMayUpdate(caller, settings);
+      const update = { ...settings, halted: request.halted };
       const workspace = await updateWorkspace(await logs.of(workspaceId), caller.keyId, update);
       return { workspace: shown(workspace) };
     },

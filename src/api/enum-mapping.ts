@@ -48,6 +48,7 @@ export const decisionPathMapping = createMapping<DecisionPathName, DecisionPath>
   mcp_tool_policy: DecisionPath.MCP_TOOL_POLICY,
   unknown_tool: DecisionPath.UNKNOWN_TOOL,
   mcp_definition: DecisionPath.MCP_DEFINITION,
+  halted: DecisionPath.HALTED,
 });
 
 /** Scopes of mandates and of counting rules. */

@@ -105,6 +105,7 @@ export const OPTIONS = {
   pack: { value: "name", help: "the pack of the mandates in the files; default `default`" },
   adopt: { help: "also take mandates that belong to no pack" },
   "allow-empty": { help: "accept files without a mandate, which archives every mandate of the pack" },
+  off: { help: "end the halt" },
   yes: { help: "do not ask for confirmation" },
   "dry-run": { help: "show what would happen, and change nothing" },
   command: { value: "program", help: "a program that speaks MCP over its standard streams, instead of a URL" },

@@ -13,6 +13,7 @@ import {
   type OptionName,
 } from "./command.ts";
 import { preflight, probe } from "./dry-run.ts";
+import { halt } from "./halt.ts";
 import {
   mandateAsk,
   mandateAskChanged,
@@ -66,6 +67,7 @@ export const COMMANDS: readonly Command[] = [
   mcpRemove,
   attachClaudeCode,
   attachCodex,
+  halt,
   signingKeyRetire,
   redactScan,
 ];

@@ -1,6 +1,7 @@
 import { DropdownMenu } from "radix-ui";
 import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
+import { HaltBanner, HaltButton } from "./halt.tsx";
 import { Actor } from "./kit/actor.tsx";
 import { useAnnounce } from "./kit/toast.tsx";
 import { usePendingCount } from "./live/use-escalations.tsx";
@@ -41,6 +42,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
         <Link href="/overview" className="brand">
           Agent Control Plane
         </Link>
+        <HaltButton />
         <Account />
       </header>
       <nav id="navigation" className={isOpen ? "side is-open" : "side"} aria-label="Screens">
@@ -49,6 +51,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
         ))}
       </nav>
       <main id="content" tabIndex={-1}>
+        <HaltBanner />
         {children}
       </main>
     </div>

@@ -32,8 +32,8 @@ export function steps(action: Action): Steps {
 }
 
 /**
- * Checks whether a repeated request may still get its first decision, `action.replayOf`. Checks the status, principal, session
- * and key as they are now. Returns the refusal to seal; undefined if nothing refuses.
+ * Checks whether a repeated request may still get its first decision, `action.replayOf`. Checks the halt, status, principal,
+ * session and key as they are now. Returns the refusal to seal; undefined if nothing refuses.
  */
 function refuseReplay(state: WorkspaceState, action: Action, nowMs: number): Outcome | undefined {
   const attempt = attemptFrom(state, action, nowMs, { undo: [] });
@@ -68,7 +68,7 @@ function assertOneTool({ state: { policies }, action, toolName }: Attempt): void
 
 function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, verdict: Verdict): Outcome {
   const keyEnded = { isKeyEnded: isKeyEnded(state, action, nowMs) };
-  const changesTrust = isCounted(action, keyEnded) && action.keepsTrust !== true;
+  const changesTrust = isCounted(action, { ...keyEnded, path: verdict.path }) && action.keepsTrust !== true;
   return {
     policy: undefined,
     policyName: undefined,
@@ -90,7 +90,7 @@ function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, v
 /** Takes the steps in order. The first refusal ends them. */
 function verdictOf(attempt: Attempt): Verdict {
   const { state, agent, action, toolName, nowMs } = attempt;
-  // The agent's status, then the principal with its grants, the session and the key.
+  // The workspace's halt and the agent's status, then the principal with its grants, the session and the key.
   const identified = identify(attempt);
   if (identified.kind === "refused") return refuse(identified);
   const { identity } = identified;
@@ -109,8 +109,9 @@ function verdictOf(attempt: Attempt): Verdict {
   return { ...verdict, authority, principalId };
 }
 
-/** Checks the agent's status, then the authority that the action claims. */
+/** Checks that the workspace is not halted, then the agent's status, then the authority that the action claims. */
 function identify({ state, agent, action, nowMs }: Attempt): IdentityCheck {
+  if (state.settings.halted) return refusal("halted", "WORKSPACE_HALTED", "the workspace is halted: no action may run");
   if (agent.status === "active") return checkIdentity(state, action, nowMs);
   return refusal("revoked", "AGENT_REVOKED", `the agent is ${agent.status}`);
 }

@@ -1,8 +1,8 @@
 import { LRUCache } from "lru-cache";
 import { Throttle } from "../async/throttle.ts";
-import type { Action, SealedDecision } from "../state/types.ts";
+import { type Action, isHaltedRefusal, type SealedDecision } from "../state/types.ts";
 
-/** Maximum number of refusals of one ended key that are sealed in a minute. Past it the last one is repeated. */
+/** Maximum number of refusals of one key that are sealed in a minute. Past it the last one is repeated. */
 const MAX_PER_MINUTE = 60;
 /** Maximum number of remembered keys of a workspace, some hundred bytes each. A forgotten key begins a new minute. */
 const MAX_KEYS = 1_000;
@@ -26,7 +26,8 @@ const createEndedKeys = (): EndedKeysOfWorkspace => ({
 });
 
 /**
- * Throttle that keeps ended keys from filling the log: the last refusal of an ended key answers its further calls. A key is kept with
+ * Throttle that keeps ended keys, and keys of a halted workspace, from filling the log: the last refusal of such a key answers its
+ * further calls. The caller MUST check that the workspace is still halted before it repeats a refusal for that. A key is kept with
  * its agent, since the id of an access token may be a name, which another agent may bear later. The keys of one workspace push out
  * none of another's.
  */
@@ -42,9 +43,9 @@ export class EndedKeys {
     return { ...last, isReplayed: true };
   }
 
-  /** Counts a decision if it refuses an ended key. */
+  /** Counts a decision if it refuses an ended key, or every action of a halted workspace. */
   note(workspaceId: string, action: Action, sealed: SealedDecision): void {
-    if (!sealed.isKeyEnded) return;
+    if (!sealed.isKeyEnded && !isHaltedRefusal(sealed)) return;
     const known = this.#workspaces.get(workspaceId) ?? createEndedKeys();
     this.#workspaces.set(workspaceId, known);
     const key = keyOf(action);

@@ -5,7 +5,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
 import type { GuardAnswer, SemanticSpec } from "../policy/types.ts";
 import type { Guard } from "../semantic/guard.ts";
-import type { Action, Outcome, SealedDecision } from "../state/types.ts";
+import { type Action, isHaltedRefusal, type Outcome, type SealedDecision } from "../state/types.ts";
 import { decide, steps } from "./decide.ts";
 import { EndedKeys } from "./ended-keys.ts";
 
@@ -38,7 +38,8 @@ export interface InterceptParts {
 
 /**
  * Creates the use case over the workspace logs. It first runs the checks that take long and asks the guard; the log then takes
- * the steps of `decide.ts` at the action's turn. An ended key that keeps calling gets its last refusal.
+ * the steps of `decide.ts` at the action's turn. An ended key that keeps calling gets its last refusal, as does any key of a halted
+ * workspace.
  */
 export function createIntercept({ logs, guard, checker, endedKeys = new EndedKeys() }: InterceptParts): Intercept {
   const append = async ({ workspaceId, action, waiter }: InterceptCommand): Promise<SealedDecision> => {
@@ -53,10 +54,16 @@ export function createIntercept({ logs, guard, checker, endedKeys = new EndedKey
    */
   const isDecided = async ({ workspaceId, action }: InterceptCommand): Promise<boolean> =>
     action.isRetryable && (await logs.of(workspaceId)).holds(action.decisionId);
+  /** Tests whether the last refusal of a key still holds: the end of a key does for good, a halt until it is over. */
+  const isStanding = async (refusal: SealedDecision, { workspaceId }: InterceptCommand): Promise<boolean> => {
+    if (!isHaltedRefusal(refusal)) return true;
+    const log = await logs.of(workspaceId);
+    return (await log.caughtUp()).settings.halted === true;
+  };
   return async (command) => {
     const { workspaceId, action } = command;
     const refusal = endedKeys.refusalOf(workspaceId, action);
-    if (refusal !== undefined && !(await isDecided(command))) return refusal;
+    if (refusal !== undefined && (await isStanding(refusal, command)) && !(await isDecided(command))) return refusal;
     const sealed = await append(command);
     endedKeys.note(workspaceId, action, sealed);
     return sealed;

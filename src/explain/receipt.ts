@@ -54,6 +54,7 @@ function asked(body: unknown): Sentence {
 
 /** Endings of the sentence about the decision, by the step that decided. */
 const PATHS: ReadonlyMap<string, string> = new Map([
+  ["halted", " because the workspace was halted; this counts in no limit."],
   ["revoked", " because the agent was deactivated or revoked."],
   ["permissions", " because the agent's permissions and capabilities do not admit this action type."],
   ["delegation", " because no active chain of grants lets the agent act for that principal."],

@@ -43,6 +43,7 @@ const STEP_CODES = [
   "TOOL_UNKNOWN",
   "TOOL_UNUSABLE",
   "TOO_MANY_PENDING",
+  "WORKSPACE_HALTED",
 ] as const;
 
 /** Every reason code that a decision can carry. The comment of `Reason.code` in the proto lists the same words. */

@@ -64,6 +64,8 @@ export interface WorkspaceSettings {
   readonly maxPendingEscalationsPerAgent: number;
   /** Days after which new API keys expire, at most; 0 if they expire only on request. */
   readonly keyTtlDays: number;
+  /** True while every action is blocked. */
+  readonly halted: boolean;
   readonly createdAtMs: number;
 }
 
@@ -84,6 +86,7 @@ const DEFAULTS: Omit<WorkspaceSettings, "workspaceId" | "name" | "createdAtMs"> 
   fourEyes: false,
   maxPendingEscalationsPerAgent: DEFAULT_MAX_PENDING,
   keyTtlDays: 0,
+  halted: false,
 };
 
 /** A new workspace with its first admin key. */
@@ -133,6 +136,7 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   four_eyes: settings.fourEyes,
   max_pending_escalations_per_agent: settings.maxPendingEscalationsPerAgent,
   key_ttl_days: settings.keyTtlDays,
+  halted: settings.halted,
 });
 
 /** Returns settings with the given ones in their place. Throws INVALID_FIELD for a name or a list that is refused. */

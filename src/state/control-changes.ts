@@ -22,6 +22,8 @@ export type SealedWorkspace = {
   readonly max_pending_escalations_per_agent: number;
   /** Days after which new API keys expire, at most; 0 if they expire only on request. */
   readonly key_ttl_days: number;
+  /** True while every action is blocked. Absent in entries from before the setting. */
+  readonly halted?: boolean;
 };
 
 /** Registration of an agent as sealed. */

@@ -2,7 +2,7 @@ import type { Decision } from "../policy/types.ts";
 import { createAgentState } from "./agents.ts";
 import type { ControlChange } from "./control-changes.ts";
 import { escalationIdOf } from "./escalations.ts";
-import type { Action, Outcome } from "./types.ts";
+import { type Action, isHaltedRefusal, type Outcome } from "./types.ts";
 import { requireCounters, type StateJournal, type WorkspaceState } from "./workspace.ts";
 
 /** Highest trust, in tenths. */
@@ -63,9 +63,11 @@ export function refsFromText(text: string | null, decisionId: string): DecisionR
   return { usedIds: NO_IDS, ask: { escalationId: escalationIdOf(decisionId), created } };
 }
 
-/** True if a decision changes trust and counts in windows: refusals of ended keys and of retries do neither. */
-export function isCounted({ replayOf }: Action, { isKeyEnded }: Pick<Outcome, "isKeyEnded">): boolean {
-  return replayOf === undefined && !isKeyEnded;
+/**
+ * True if a decision changes trust and counts in windows: refusals of ended keys, of retries and of a halted workspace do neither.
+ */
+export function isCounted({ replayOf }: Action, outcome: Pick<Outcome, "isKeyEnded" | "path">): boolean {
+  return replayOf === undefined && !outcome.isKeyEnded && !isHaltedRefusal(outcome);
 }
 
 /** Facts of a decision's entry that the state depends on. */

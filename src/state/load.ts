@@ -41,6 +41,7 @@ interface HeadRow {
   readonly fourEyes: boolean;
   readonly maxPendingEscalationsPerAgent: number;
   readonly keyTtlDays: number;
+  readonly halted: boolean;
   readonly trustSeq: number;
 }
 
@@ -181,6 +182,7 @@ export async function loadSnapshot(client: Reader, workspaceId: string): Promise
     four_eyes: head.fourEyes,
     max_pending_escalations_per_agent: head.maxPendingEscalationsPerAgent,
     key_ttl_days: head.keyTtlDays,
+    halted: head.halted,
   };
   const frontier = frontierFromBytes(head.seq, head.frontier);
   const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });

@@ -101,7 +101,8 @@ export type DecisionPath =
   | "credential"
   | "mcp_tool_policy"
   | "unknown_tool"
-  | "mcp_definition";
+  | "mcp_definition"
+  | "halted";
 
 /** Reason of a decision; the fields of the proto message `Reason`. */
 export interface DecisionReason {
@@ -188,8 +189,14 @@ export interface SealedDecision {
   readonly escalationId: string | undefined;
   readonly policyName: string | undefined;
   readonly reasons: readonly DecisionReason[];
-  /** True for an answer that decided nothing anew: the first decision of a repeated request, or the last refusal of an ended key. */
+  /**
+   * True for an answer that decided nothing anew: the first decision of a repeated request, or the last refusal of an ended key
+   * or a halted workspace.
+   */
   readonly isReplayed: boolean;
   /** True for the refusal of a call under an ended key. */
   readonly isKeyEnded: boolean;
 }
+
+/** True for the refusal of an action because its workspace is halted. */
+export const isHaltedRefusal = ({ path }: Pick<Outcome, "path">): boolean => path === "halted";

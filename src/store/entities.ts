@@ -19,6 +19,7 @@ export const WorkspaceEntity = defineEntity({
     fourEyes: p.boolean(),
     maxPendingEscalationsPerAgent: p.integer(),
     keyTtlDays: p.integer(),
+    halted: p.boolean(),
     createdAtMs: p.bigint("number"),
     trustSeq: p.bigint("number"),
   },

@@ -464,6 +464,9 @@ const PEOPLE = [
   )`,
 ];
 
+/** A process of an earlier version creates workspaces without the column during an upgrade. */
+const HALTS = ["alter table workspace add column halted boolean not null default false"];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -481,4 +484,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0012-principals", statements: PRINCIPALS },
   { name: "0013-key-ttls", statements: KEY_TTLS },
   { name: "0014-people", statements: PEOPLE },
+  { name: "0015-halts", statements: HALTS },
 ];

@@ -10,8 +10,9 @@ import {
 } from "./naive-authority.ts";
 import type { NaiveAgent, NaiveBody, NaiveEscalation, NaiveMandate, NaiveSettings, NaiveState } from "./naive-log.ts";
 
-/** A refusal that changes nothing: of a call under an ended key, or of a repeated request. */
-export const isFree = ({ key_ended, replay_of }: NaiveBody): boolean => key_ended === true || replay_of !== undefined;
+/** A refusal that changes nothing: of a call under an ended key, of a repeated request, or of a halted workspace. */
+export const isFree = ({ key_ended, replay_of, decision_path }: NaiveBody): boolean =>
+  key_ended === true || replay_of !== undefined || decision_path === "halted";
 
 /** Folds a decision. */
 export function foldDecision(state: NaiveState, body: NaiveBody): void {

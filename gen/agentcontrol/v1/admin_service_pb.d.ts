@@ -112,6 +112,13 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: int32 key_ttl_days = 13;
    */
   keyTtlDays: number;
+
+  /**
+   * True while every action is blocked, with the reason `WORKSPACE_HALTED`.
+   *
+   * @generated from field: bool halted = 14;
+   */
+  halted: boolean;
 };
 
 /**
@@ -566,6 +573,15 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
    * @generated from field: optional int32 key_ttl_days = 11;
    */
   keyTtlDays?: number | undefined;
+
+  /**
+   * True blocks every action of the workspace from the next decision on, over all processes and open streams, with the reason
+   * `WORKSPACE_HALTED`; false ends that. Approvals that are given meanwhile run nothing. A key that goes on calling gets new
+   * entries for 60 refusals a minute; after them its last refusal is returned. Absent leaves it unchanged.
+   *
+   * @generated from field: optional bool halted = 12;
+   */
+  halted?: boolean | undefined;
 };
 
 /**
@@ -845,7 +861,7 @@ export declare const AdminService: GenService<{
   },
   /**
    * Changes the settings of the key's own workspace, in force for the next decision. Absent fields stay as they are.
-   * WORKSPACE_NOT_ALLOWED for another workspace.
+   * WORKSPACE_NOT_ALLOWED for another workspace. A key of role `operator` changes `halted` alone: ROLE_NOT_ALLOWED for others.
    *
    * @generated from rpc agentcontrol.v1.AdminService.UpdateWorkspace
    */

@@ -54,7 +54,8 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
    * `ACTION_DENIED`, `ACTION_NOT_ALLOWED`, `AGENT_REVOKED`, `APPROVAL_EXPIRED`, `APPROVAL_NOT_USABLE`, `APPROVAL_USED`,
    * `APPROVED`, `CREDENTIAL_ENDED`, `CREDENTIAL_EXPIRED`, `DEFAULT`, `GRANT_MISSING`, `GRANT_UNKNOWN`,
    * `INTENT_CONTRACT_EXPIRED`, `INTENT_CONTRACT_UNKNOWN`, `MCP_TOOL_POLICY`, `OUTSIDE_CONTRACT`, `PRINCIPAL_REVOKED`,
-   * `SESSION_EXPIRED`, `SESSION_UNKNOWN`, `TOOL_QUARANTINED`, `TOOL_UNKNOWN`, `TOOL_UNUSABLE`, `TOO_MANY_PENDING`.
+   * `SESSION_EXPIRED`, `SESSION_UNKNOWN`, `TOOL_QUARANTINED`, `TOOL_UNKNOWN`, `TOOL_UNUSABLE`, `TOO_MANY_PENDING`,
+   * `WORKSPACE_HALTED`.
    *
    * @generated from field: string code = 1;
    */
@@ -663,6 +664,13 @@ export enum DecisionPath {
    * @generated from enum value: DECISION_PATH_MCP_DEFINITION = 12;
    */
   MCP_DEFINITION = 12,
+
+  /**
+   * The workspace is halted: its setting `halted` refuses every action. The refusal counts in no limit and changes no trust.
+   *
+   * @generated from enum value: DECISION_PATH_HALTED = 13;
+   */
+  HALTED = 13,
 }
 
 /**

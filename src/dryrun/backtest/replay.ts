@@ -51,6 +51,7 @@ const FACTS: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
   "mcp_tool_policy",
   "unknown_tool",
   "mcp_definition",
+  "halted",
 ]);
 
 /** Steps whose refusal leaves open on whose behalf the agent may act: the action counts for the agent alone. */
@@ -59,6 +60,7 @@ const UNIDENTIFIED: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
   "delegation",
   "session",
   "credential",
+  "halted",
 ]);
 
 const isMembership = ({ type }: PlacedChange["change"]): boolean => type.startsWith("department_");

@@ -12,7 +12,7 @@ export const readHead = {
       w.initial_trust_tenths as "initialTrustTenths", w.approval_ignores as "approvalIgnores",
       w.escalation_ttl_seconds as "escalationTtlSeconds", w.approval_ttl_seconds as "approvalTtlSeconds",
       w.four_eyes as "fourEyes", w.max_pending_escalations_per_agent as "maxPendingEscalationsPerAgent",
-      w.key_ttl_days as "keyTtlDays",
+      w.key_ttl_days as "keyTtlDays", w.halted,
       w.trust_seq::float8 as "trustSeq"
     from ledger_head h join workspace w using (workspace_id) where workspace_id = $1`,
 };
