@@ -140,6 +140,8 @@ export interface Config {
   readonly vaultOrigin: string;
   /** Address at which browsers reach the service, without a slash at the end; null: that of their requests. */
   readonly publicUrl: string | null;
+  /** Origins whose pages may call the API with a key. */
+  readonly corsOrigins: readonly string[];
   /** OpenID Connect issuer that people sign in with; null: they sign in with keys alone. */
   readonly oidcIssuer: string | null;
   /** Null exactly when `oidcIssuer` is. */
@@ -336,6 +338,23 @@ function oidcGroupMap(text: string): readonly OidcGroup[] {
   const entries = text === "" ? [] : text.split(",");
   if (entries.length > MAX_OIDC_GROUPS) throw new Error(`must have at most ${MAX_OIDC_GROUPS} groups`);
   return entries.map(oidcGroup);
+}
+
+/** Reads origins as browsers write them in `Origin`. */
+function origins(text: string): readonly string[] {
+  const entries = text === "" ? [] : text.split(",").map((entry) => entry.trim());
+  return entries.map((entry) => {
+    if (entry === "*") {
+      throw new Error(
+        "must list exact origins, not `*`: keys are credentials, and any page could use one that it came by",
+      );
+    }
+    const url = URL.canParse(entry) ? new URL(entry) : undefined;
+    const isHttp = url?.protocol === "https:" || url?.protocol === "http:";
+    if (url !== undefined && isHttp && url.origin === entry) return entry;
+    const advice = isHttp && url !== undefined ? `; write \`${url.origin}\`` : ", such as https://app.example.com";
+    throw new Error(`must list origins as browsers send them, not \`${entry}\`${advice}`);
+  });
 }
 
 /** Reads the path of a file with a certificate or a key. */
@@ -564,6 +583,12 @@ const VARIABLES = {
     "ACP_PUBLIC_URL",
     publicUrl,
     "address at which browsers reach the dashboard, such as https://acp.example.com; unset: as they ask for it",
+  ),
+  corsOrigins: variable(
+    "ACP_CORS_ORIGINS",
+    origins,
+    "",
+    "origins, comma-separated, whose pages may call REST, Connect and gRPC-Web with a key, such as https://app.example.com; never with the dashboard's cookie",
   ),
   oidcIssuer: optional(
     "ACP_OIDC_ISSUER",

@@ -433,6 +433,7 @@ function createServers(parts: Parts): Servers {
     maxBodyBytes,
     log,
     tls,
+    corsOrigins: config.corsOrigins,
   });
   const grpc = createGrpcServer({ pipeline, health, maxBodyBytes, tls });
   return joinServers({ http, grpc, health, pipeline, isTls: tls !== undefined });

@@ -19,6 +19,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { ConnectHandler } from "./connect.ts";
+import { CrossOrigins } from "./cross-origin.ts";
 import { errorBodyFrom, methodNotAllowed } from "./errors.ts";
 import { headerOf, NEVER_STORED, sendError, sendJson, sendText } from "./http-reply.ts";
 import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-call.ts";
@@ -55,6 +56,8 @@ export interface HttpServerOptions {
   readonly log: Logger;
   /** Enables HTTP/2 beside HTTP/1.1, so that Connect also serves gRPC. Absent: HTTP/1.1 in plain text. */
   readonly tls?: TlsSource | undefined;
+  /** Origins whose pages may call the API with a key. Default: none. */
+  readonly corsOrigins?: readonly string[];
 }
 
 /**
@@ -64,12 +67,16 @@ export interface HttpServerOptions {
 export function createHttpServer(options: HttpServerOptions): Listener {
   const { log, rest, tls } = options;
   const connect = new ConnectHandler(options);
+  const apiPrefixes = [...connect.prefixes, ...rest.prefixes];
+  const isApi = (path: string): boolean => apiPrefixes.some((prefix) => isUnder(prefix, path));
+  const crossOrigins = new CrossOrigins({ origins: options.corsOrigins ?? [], isApi });
   const routes = [...statusPages(options), ...options.extra, ...connectRoutes(connect), ...restRoutes(rest)].sort(
     (a, b) => b.prefix.length - a.prefix.length,
   );
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const arrival: Arrival = { receivedAt: performance.now(), requestId: nameRequest(request, response) };
     const path = pathOf(request);
+    if (crossOrigins.handle(request, response, path)) return;
     for (const route of routes) {
       if (isUnder(route.prefix, path) && (await route.handle(request, response, arrival)) !== false) return;
     }
