@@ -97,6 +97,12 @@ export interface OidcGroup {
   readonly role: (typeof PERSON_ROLES)[number];
 }
 
+/** Bounds of a token bucket: calls per second, and calls that may come at once. */
+export interface RateLimit {
+  readonly perSecond: number;
+  readonly burst: number;
+}
+
 /** Settings of a process, complete after loading: `null` switches a part off. */
 export interface Config {
   /** Path of a YAML file of settings; null: none. */
@@ -142,6 +148,12 @@ export interface Config {
   readonly publicUrl: string | null;
   /** Origins whose pages may call the API with a key. */
   readonly corsOrigins: readonly string[];
+  /** Calls of one key; null: no limit. */
+  readonly rateLimitKey: RateLimit | null;
+  /** Calls of one workspace; null: no limit. */
+  readonly rateLimitWorkspace: RateLimit | null;
+  /** Calls of the process; null: no limit. */
+  readonly rateLimitProcess: RateLimit | null;
   /** OpenID Connect issuer that people sign in with; null: they sign in with keys alone. */
   readonly oidcIssuer: string | null;
   /** Null exactly when `oidcIssuer` is. */
@@ -355,6 +367,15 @@ function origins(text: string): readonly string[] {
     const advice = isHttp && url !== undefined ? `; write \`${url.origin}\`` : ", such as https://app.example.com";
     throw new Error(`must list origins as browsers send them, not \`${entry}\`${advice}`);
   });
+}
+
+/** Reads calls per second, with the calls that may come at once behind a colon. */
+function rateLimit(text: string): RateLimit {
+  const [, rate = "", burst] = /^(\d{1,6}(?:\.\d{1,3})?)(?::(\d{1,7}))?$/.exec(text) ?? [];
+  const perSecond = Number(rate);
+  const most = burst === undefined ? Math.max(1, Math.ceil(perSecond)) : Number(burst);
+  if (perSecond > 0 && most > 0) return { perSecond, burst: most };
+  throw new Error(`must be calls per second, such as \`100\`, or \`100:500\` for 500 at once, not \`${text}\``);
 }
 
 /** Reads the path of a file with a certificate or a key. */
@@ -590,6 +611,13 @@ const VARIABLES = {
     "",
     "origins, comma-separated, whose pages may call REST, Connect and gRPC-Web with a key, such as https://app.example.com; never with the dashboard's cookie",
   ),
+  rateLimitKey: optional(
+    "ACP_RATE_LIMIT_KEY",
+    rateLimit,
+    "calls per second of one key in one process, such as `100`, or `100:500` for up to 500 at once; unset: no limit",
+  ),
+  rateLimitWorkspace: optional("ACP_RATE_LIMIT_WORKSPACE", rateLimit, "the same of one workspace; unset: no limit"),
+  rateLimitProcess: optional("ACP_RATE_LIMIT_PROCESS", rateLimit, "the same of all callers together; unset: no limit"),
   oidcIssuer: optional(
     "ACP_OIDC_ISSUER",
     oidcIssuer,

@@ -78,6 +78,7 @@ import { LargeRequests } from "./server/large-requests.ts";
 import { measureEventLoop } from "./server/metrics.ts";
 import type { WatchKeys } from "./server/open-streams.ts";
 import { DEFAULT_MAX_DEPTH, Pipeline } from "./server/pipeline.ts";
+import { RateLimits } from "./server/rate-limits.ts";
 import { Readiness } from "./server/readiness.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
@@ -160,6 +161,8 @@ interface Parts {
   readonly shares: ShareSizes;
   /** Wrong keys, counted over every wire and route together. */
   readonly wrongKeys: WrongKeys;
+  /** Rates of calls, counted over every wire and route together. */
+  readonly rateLimits: RateLimits;
   /** Audiences of federation tokens that open calls. */
   readonly audience: ServiceAudience;
   /** Undefined where the ports speak no TLS. */
@@ -254,6 +257,7 @@ function createMcpParts({
   encryptor,
   largeRequests,
   wrongKeys,
+  rateLimits,
   redaction,
   validator,
   shares,
@@ -302,6 +306,7 @@ function createMcpParts({
     held,
     kept,
     callers,
+    countCall: rateLimits.count,
     ends,
     pool: database.pool,
     logs,
@@ -328,6 +333,7 @@ function createMcpParts({
   const hooks = new CodingAgentHooks({
     held,
     callers,
+    countCall: rateLimits.count,
     ends,
     log,
     publicUrl,
@@ -397,6 +403,7 @@ function createServers(parts: Parts): Servers {
     maxHeldBytes: parts.shares.requestBytes ?? maxHeldBytesFor(maxBodyBytes),
     largeRequests,
     wrongKeys,
+    countCall: parts.rateLimits.count,
     validator: parts.validator,
   });
   const health = new Health();
@@ -467,6 +474,11 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const webhooks = new Webhooks({ database, logs, log, encryptor, allow: config.webhookAllow });
   const { webhookAllow, maxBodyBytes } = config;
   const wrongKeys = new WrongKeys(log);
+  const rateLimits = new RateLimits({
+    perKey: config.rateLimitKey,
+    perWorkspace: config.rateLimitWorkspace,
+    perProcess: config.rateLimitProcess,
+  });
   const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
   const proxy = createRedactionProxy({
@@ -478,6 +490,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     maxBodyBytes,
     ...llm,
     wrongKeys,
+    countCall: rateLimits.count,
   });
   const checker = new LongChecker();
   const intercept = createIntercept({ logs, guard, checker });
@@ -504,6 +517,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     largeRequests,
     shares,
     wrongKeys,
+    rateLimits,
     tls,
     audience: new ServiceAudience({ publicUrl: config.publicUrl ?? undefined, origin: config.vaultOrigin }),
   };

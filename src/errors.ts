@@ -200,7 +200,10 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
     ],
   ],
   [Code.OutOfRange, [ErrorReason.OUTSIDE_LOG]],
-  [Code.ResourceExhausted, [ErrorReason.OVERLOADED, ErrorReason.BODY_TOO_LARGE, ErrorReason.TOO_MANY_WRONG_KEYS]],
+  [
+    Code.ResourceExhausted,
+    [ErrorReason.OVERLOADED, ErrorReason.BODY_TOO_LARGE, ErrorReason.TOO_MANY_WRONG_KEYS, ErrorReason.RATE_LIMITED],
+  ],
   [Code.Canceled, [ErrorReason.CANCELLED]],
   [Code.DeadlineExceeded, [ErrorReason.DEADLINE_EXCEEDED, ErrorReason.REQUEST_TIMED_OUT]],
   [Code.Unimplemented, [ErrorReason.ROUTE_NOT_FOUND, ErrorReason.METHOD_NOT_ALLOWED]],

@@ -50,6 +50,13 @@ export class Throttle {
     return this.#refilled(key)?.tokens === 0;
   }
 
+  /** Returns the milliseconds until the key has a token; 0 if it has one. */
+  waitMs(key: string): number {
+    const bucket = this.#refilled(key);
+    if (bucket === undefined || bucket.tokens > 0) return 0;
+    return bucket.intervalAtMs + this.#options.intervalMs - this.#now();
+  }
+
   #createBucket(key: string): Bucket {
     const bucket = { tokens: this.#options.capacity, intervalAtMs: this.#now(), refusals: 0 };
     this.#buckets.set(key, bucket);

@@ -117,7 +117,7 @@ export function isUnreachable({ code }: ControlPlaneRequestError): boolean {
 
 /** Tests for a fault after which the same call, with the same `request_id`, may succeed a little later. */
 export function isTransient({ code, reason }: ControlPlaneRequestError): boolean {
-  return code === "UNAVAILABLE" || reason === "OVERLOADED";
+  return code === "UNAVAILABLE" || reason === "OVERLOADED" || reason === "RATE_LIMITED";
 }
 
 /**

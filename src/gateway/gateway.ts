@@ -16,6 +16,7 @@ import { isTableMethod } from "../registry/mcp-methods.ts";
 import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
 import { createHeldBytes, maxHeldBytesFor, WAITING_OVERHEAD } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
+import type { CountCall } from "../server/rate-limits.ts";
 import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
@@ -71,6 +72,8 @@ export interface GatewayOptions
   readonly ends: Pick<McpEnds, "watch" | "endOf" | "endSeenBy">;
   readonly kept: KeptResults;
   readonly origins: Pick<RequestOrigins, "assertAllowed">;
+  /** Counts a call before its body is read. Throws RATE_LIMITED. */
+  readonly countCall: CountCall;
   readonly resource: Pick<ProtectedResource, "resourceOf" | "challenge" | "hasIssuer">;
   readonly upstreams: Upstreams;
   readonly logs: DefinitionListsOptions["logs"];
@@ -153,6 +156,7 @@ export class McpGateway {
       const caller = await callers.identify(request, this.#resourceOf(request, name)).catch((error: unknown) => {
         throw this.#unidentified(error);
       });
+      this.#options.countCall(caller);
       await this.#serve(request, response, name, caller);
     } catch (error) {
       this.#refuse(request, response, name, error);

@@ -11,6 +11,7 @@ import type { HttpRoute } from "../server/http.ts";
 import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
 import { requestIdFrom } from "../server/incoming-call.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
+import type { CountCall } from "../server/rate-limits.ts";
 import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
@@ -29,6 +30,8 @@ export interface CodingAgentHooksOptions {
   readonly held: Pick<HeldActions, "decide">;
   readonly callers: Pick<McpCallers, "identify">;
   readonly ends: Pick<McpEnds, "watch">;
+  /** Counts a call before its body is read. Throws RATE_LIMITED. */
+  readonly countCall: CountCall;
   /** Queue for large events. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly log: Logger;
@@ -142,7 +145,9 @@ export class CodingAgentHooks {
 
   async #identify(request: IncomingMessage, nonce: string | undefined): Promise<McpCaller> {
     if (nonce !== undefined && !NONCE.test(nonce)) throw invalidField("X-Hook-Nonce", "must be 64 hexadecimal digits");
-    return this.#options.callers.identify(request, undefined);
+    const caller = await this.#options.callers.identify(request, undefined);
+    this.#options.countCall(caller);
+    return caller;
   }
 
   async #decide(

@@ -14,6 +14,7 @@ import type { IncomingCall } from "./incoming-call.ts";
 import { LargeRequests } from "./large-requests.ts";
 import { createCallMetrics } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
+import type { CountCall } from "./rate-limits.ts";
 import { createRequestChecks } from "./validation.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
@@ -38,6 +39,8 @@ export interface PipelineOptions extends CallerFinderOptions, Omit<OpenStreamsOp
   readonly largeRequests?: LargeRequests;
   /** Counter of wrong keys, shared with the other routes of the process. Default: a counter for this pipeline only. */
   readonly wrongKeys?: WrongKeys;
+  /** Counts calls and messages of streams before they are read. Default: no limit. */
+  readonly countCall?: CountCall;
   /** Maximum depth of a request in JSON brackets, over every protocol. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
   /** Validator of requests, which several pipelines MAY share. Default: a new one, which compiles the rules of every request. */
@@ -74,6 +77,7 @@ export class Pipeline {
   readonly #defaultDeadlineMs: number;
   readonly #observer: CallObserver;
   readonly #wrongKeys: WrongKeys;
+  readonly #countCall: CountCall;
   readonly #calls = new Set<Call>();
   readonly #metrics: ReturnType<typeof createCallMetrics>;
   readonly #streams: OpenStreams;
@@ -92,6 +96,7 @@ export class Pipeline {
     this.#held = createHeldBytes("request_bytes", options.maxHeldBytes);
     this.#answers = createAnswerBytes(options.maxAnswerBytes);
     this.#wrongKeys = options.wrongKeys ?? new WrongKeys(log);
+    this.#countCall = options.countCall ?? (() => undefined);
     this.#streams = new OpenStreams({ ...options, callers: this.#callers });
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth, options.validator));
@@ -115,6 +120,7 @@ export class Pipeline {
       if (this.#isDraining) throw shuttingDown();
       call.setTimeout(incoming.timeoutMs() ?? this.#defaultTimeoutMs(method));
       call.caller = await call.unlessAborted(this.#callers.find(incoming));
+      this.#countCall(call.caller);
       assertMayCall(call.caller, endpoint.access, method);
       if (call.isStream) this.#streams.add(call);
       return call;
@@ -247,6 +253,7 @@ export class Pipeline {
     try {
       answered = call.holdMessage(bytes);
       const caller = await this.#callers.find(incoming);
+      this.#countCall(caller);
       assertMayCall(caller, endpoint.access, endpoint.method);
       // Last, because finding the caller may have taken as long as a query.
       await call.giveWay(weight);

@@ -83,6 +83,7 @@ async function startProcess({ database, logs }: Replica, secret: string, options
   const authenticate = (apiKey: string) => authenticator.authenticate(apiKey);
   const metrics = new Registry();
   const proxy = createRedactionProxy({
+    countCall: () => undefined,
     metrics,
     redaction,
     authenticate,

@@ -80,6 +80,16 @@ export enum ErrorReason {
   OVERLOADED = 6,
 
   /**
+   * The key, its workspace or the process has used up its rate of calls (`ACP_RATE_LIMIT_KEY`, `ACP_RATE_LIMIT_WORKSPACE`,
+   * `ACP_RATE_LIMIT_PROCESS`); `limit` in the metadata says which. Nothing was decided.
+   * Example: "the key has used up its rate (100 calls a second, 200 at once); retry in 1 s".
+   * RESOURCE_EXHAUSTED, 429.
+   *
+   * @generated from enum value: ERROR_REASON_RATE_LIMITED = 7;
+   */
+  RATE_LIMITED = 7,
+
+  /**
    * The body is not JSON: `{"name": }`.
    * Example: "the request body is not valid json at position 9".
    * INVALID_ARGUMENT, 400.

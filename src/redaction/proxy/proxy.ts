@@ -53,6 +53,8 @@ export interface RedactionProxyOptions {
   readonly redaction: Pick<Redaction, "scrubbers" | "seal" | "storedObjects" | "targets">;
   readonly authenticate: Authenticator["authenticate"];
   readonly wrongKeys: WrongKeyCounter;
+  /** Counts a call before its body is read. Throws RATE_LIMITED. */
+  readonly countCall: (caller: { readonly workspaceId: string; readonly keyId: string }) => void;
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
   readonly metrics: Registry;
@@ -195,6 +197,7 @@ class OpenAiProxy implements RedactionProxy {
     const caller = await check().catch((error: unknown) => {
       throw countedIfWrongKey(error, request, this.#options.wrongKeys);
     });
+    this.#options.countCall(caller.holder);
     assertServed(request.method ?? "", target);
     const watch = watchCaller(check);
     try {

@@ -39,6 +39,7 @@ const OF_EVERY_CALL: readonly ReasonWord[] = [
   "KEY_MISSING",
   "KEY_INVALID",
   "OVERLOADED",
+  "RATE_LIMITED",
   "TOO_MANY_WRONG_KEYS",
   "NOT_ACCEPTABLE",
   "INTERNAL",

@@ -92,4 +92,4 @@ def is_unreachable(error: ControlPlaneRequestError) -> bool:
 
 def is_transient(error: ControlPlaneRequestError) -> bool:
     """Tests for a fault after which the same call, with the same `request_id`, may succeed a little later."""
-    return error.code == "UNAVAILABLE" or error.reason == "OVERLOADED"
+    return error.code == "UNAVAILABLE" or error.reason in ("OVERLOADED", "RATE_LIMITED")
