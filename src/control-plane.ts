@@ -89,6 +89,9 @@ import { WrongKeys } from "./server/wrong-keys.ts";
 import { openDataDirectory } from "./store/data-directory.ts";
 import { type Database, openDatabase, stored } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
+import { startTracing } from "./tracing/open-telemetry.ts";
+import type { TraceSettings } from "./tracing/settings.ts";
+import type { Tracing } from "./tracing/tracing.ts";
 import { createTargets, type Targets } from "./webhook/target.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
 
@@ -132,6 +135,8 @@ export interface ControlPlaneOptions {
   readonly largeRequests?: LargeRequests;
   /** Default: the sizes that the guide names. */
   readonly shares?: ShareSizes;
+  /** How to trace. Default: nothing is traced. */
+  readonly traces?: TraceSettings | undefined;
 }
 
 interface Parts {
@@ -167,6 +172,8 @@ interface Parts {
   readonly audience: ServiceAudience;
   /** Undefined where the ports speak no TLS. */
   readonly tls: TlsFiles | undefined;
+  /** Records spans; undefined if nothing is traced. */
+  readonly tracing: Tracing | undefined;
 }
 
 /** Parts of the MCP gateway. */
@@ -262,6 +269,7 @@ function createMcpParts({
   validator,
   shares,
   audience: service,
+  tracing,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor, scrubKinds: PERSONAL_KINDS });
   const definitions = new McpDefinitions({ database, logs });
@@ -312,6 +320,7 @@ function createMcpParts({
     logs,
     log,
     metrics,
+    tracing,
     largeRequests,
     scrubJson: redaction.scrubJson,
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
@@ -336,6 +345,7 @@ function createMcpParts({
     countCall: rateLimits.count,
     ends,
     log,
+    tracing,
     publicUrl,
     largeRequests,
     maxBodyBytes: config.maxBodyBytes,
@@ -405,6 +415,7 @@ function createServers(parts: Parts): Servers {
     wrongKeys,
     countCall: parts.rateLimits.count,
     validator: parts.validator,
+    tracing: parts.tracing,
   });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
@@ -456,22 +467,28 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const keyPath = join(config.dataDir, ENCRYPTION_KEY_FILE);
   const encryptor = createEncryptor(await loadEncryptionKey(config.encryptionKey?.reveal(), keyPath));
   const tls = await openTls(config, log);
+  // Before anything that would keep the process alive.
+  const tracing = options.traces === undefined ? undefined : await startTracing(options.traces, log);
   const database = await openDatabase({ url, ownerUrl, poolSize, log });
   const metrics = new Registry();
   measureEventLoop(metrics);
   const { guardUrl, guardModel: name, guardKey: key, guardDeadlineMs: deadlineMs } = config;
-  const model = createModel({ url: guardUrl, name, key, deadlineMs, metrics, log });
+  const model = createModel({ url: guardUrl, name, key, deadlineMs, metrics, log, tracing });
   const guard = createGuard({ model, metrics, log });
   const validator = createRequestValidator();
   const check = createRequestChecks(DEFAULT_MAX_DEPTH, validator)(AskRequestSchema);
   const questions = new QuestionReader({ model, log, check });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
   const expiry = new EscalationExpiry(database.pool, log);
-  const logs = await createWorkspaceLogs(database, log, { ...redis.surroundings, onEscalated: expiry.onEscalated });
+  const logs = await createWorkspaceLogs(database, log, {
+    ...redis.surroundings,
+    onEscalated: expiry.onEscalated,
+    tracing,
+  });
   const keys = new SigningKeys({ database, logs, privateKey });
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
-  const webhooks = new Webhooks({ database, logs, log, encryptor, allow: config.webhookAllow });
+  const webhooks = new Webhooks({ database, logs, log, encryptor, allow: config.webhookAllow, tracing });
   const { webhookAllow, maxBodyBytes } = config;
   const wrongKeys = new WrongKeys(log);
   const rateLimits = new RateLimits({
@@ -493,7 +510,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     countCall: rateLimits.count,
   });
   const checker = new LongChecker();
-  const intercept = createIntercept({ logs, guard, checker });
+  const intercept = createIntercept({ logs, guard, checker, tracing });
   const parts = {
     config,
     log,
@@ -520,6 +537,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     rateLimits,
     tls,
     audience: new ServiceAudience({ publicUrl: config.publicUrl ?? undefined, origin: config.vaultOrigin }),
+    tracing,
   };
   return { ...parts, mcp: createMcpParts(parts) };
 }
@@ -578,6 +596,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       await logs.close();
       await redis.close();
       await database.close();
+      await parts.tracing?.close(FLUSH_MS);
     },
   };
 }

@@ -4,19 +4,24 @@ import { ConfigError, type LoadedConfig, missingKeys, readConfig } from "./confi
 import { AdminKeyMissing, type AdminKeyPlace, type FirstStart } from "./registry/first-start.ts";
 import { surviveUncaught } from "./server/errors.ts";
 import type { Addresses } from "./server/servers.ts";
+import { TraceSettingsError, traceSettingsFrom } from "./tracing/settings.ts";
 import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/i;
 
-function configOrExit(): LoadedConfig {
+function checkedConfig(env: NodeJS.ProcessEnv): LoadedConfig {
+  const loaded = readConfig(env);
+  // A worker gets the URL of the embedded PostgreSQL from its parent, which has checked the keys.
+  const problems = cluster.isWorker ? [] : missingKeys(loaded.config);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return loaded;
+}
+
+function readOrExit<T>(read: (env: NodeJS.ProcessEnv) => T): T {
   try {
-    const loaded = readConfig(process.env);
-    // A worker gets the URL of the embedded PostgreSQL from its parent, which has checked the keys.
-    const problems = cluster.isWorker ? [] : missingKeys(loaded.config);
-    if (problems.length > 0) throw new ConfigError(problems);
-    return loaded;
+    return read(process.env);
   } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
+    if (!(error instanceof ConfigError || error instanceof TraceSettingsError)) throw error;
     process.stderr.write(`${error.message}\n`);
     return process.exit(2);
   }
@@ -60,7 +65,8 @@ function startNotice({ http, grpc }: Addresses, { adminKey, agentId }: FirstStar
 // Ctrl-C reaches workers too, but only their primary stops them.
 if (cluster.isWorker) process.on("SIGINT", () => undefined);
 const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"]);
-const { config, warnings, foreignNames } = configOrExit();
+const { config, warnings, foreignNames } = readOrExit(checkedConfig);
+const traces = readOrExit(traceSettingsFrom);
 // Standard output belongs to the person who starts the service, so the log goes to standard error.
 const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
 surviveUncaught(log);
@@ -82,6 +88,7 @@ try {
     config,
     log,
     stop,
+    traces,
     announce: (addresses, first) => void process.stdout.write(startNotice(addresses, first)),
   });
 } catch (error) {

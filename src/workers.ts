@@ -10,11 +10,14 @@ import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
 import type { MetricsPage } from "./server/http.ts";
 import type { Addresses } from "./server/servers.ts";
 import { DEFAULT_MAX_CONNECTIONS, startEmbeddedPostgres } from "./store/embedded-postgres.ts";
+import type { TraceSettings } from "./tracing/settings.ts";
 
 /** Inputs of a service that runs until a signal stops it. */
 export interface Serving {
   readonly config: Config;
   readonly log: Logger;
+  /** How to trace; undefined to trace nothing. */
+  readonly traces: TraceSettings | undefined;
   /** Resolves with the name of the stop signal. */
   readonly stop: Promise<string>;
   /** Called once the service listens. */
@@ -75,10 +78,10 @@ function firstStartOf({ adminKey, dataDir, databaseUrl }: Config) {
 
 /** Serves in this process until the stop signal. Rejects if it cannot serve, after stopping whatever it had started. */
 export async function serveAlone(serving: Serving): Promise<void> {
-  const { config, log, stop, announce } = serving;
+  const { config, log, stop, announce, traces } = serving;
   await using started = new AsyncDisposableStack();
   const urls = await openDatabaseUrls(serving, started);
-  const controlPlane = await createControlPlane({ config, ...urls, log });
+  const controlPlane = await createControlPlane({ config, ...urls, log, traces });
   started.defer(() => controlPlane.close());
   const first = await prepareFirstStart({ ...controlPlane, ...firstStartOf(config), log });
   announce(await controlPlane.listen(), first);
@@ -238,7 +241,7 @@ class WorkerPool {
  * Serves as a worker until a signal. Rejects if it cannot serve, after stopping whatever it had started. Node ends the process
  * when the primary is gone.
  */
-export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announce">): Promise<void> {
+export async function serveAsWorker({ config, log, stop, traces }: Omit<Serving, "announce">): Promise<void> {
   await using started = new AsyncDisposableStack();
   // The channel to the primary would keep the process alive.
   started.defer(() => void (process.connected && process.disconnect()));
@@ -249,6 +252,7 @@ export async function serveAsWorker({ config, log, stop }: Omit<Serving, "announ
     config,
     databaseUrl: config.databaseUrl?.reveal() ?? "",
     log,
+    traces,
     metricsPage: pageOfAll,
   });
   started.defer(() => controlPlane.close());

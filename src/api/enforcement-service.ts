@@ -25,7 +25,6 @@ import {
 } from "../registry/decision-summary.ts";
 import { type DecisionRow, listDecisionReceipts, watchDecisions } from "../registry/decisions.ts";
 import type { SealedDecision } from "../state/types.ts";
-import type { TracePlace } from "../tracing/trace-context.ts";
 import { actionFrom, traceInMetadata } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping } from "./enum-mapping.ts";
@@ -132,14 +131,9 @@ export function createEnforcementService({
     return feed;
   };
 
-  const interceptOne = async (
-    request: InterceptRequest,
-    caller: Caller,
-    waiter: CallContext,
-    receivedAt: number,
-    trace: TracePlace | undefined,
-  ) => {
-    const action = actionFrom(request, caller, trace);
+  const interceptOne = async (request: InterceptRequest, caller: Caller, waiter: CallContext, receivedAt: number) => {
+    // An action may belong to another trace than its call, as may each message of a stream.
+    const action = actionFrom(request, caller, traceInMetadata(request) ?? waiter.trace);
     await waiter.giveWay(action.actionContent.length + action.metadataText.length);
     try {
       const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });
@@ -154,18 +148,9 @@ export function createEnforcementService({
     return state.policies.tool(name)?.schema.name ?? name;
   };
   return defineService(EnforcementService, {
-    intercept: (request, context) => {
-      const { caller, receivedAt, trace = traceInMetadata(request) } = context;
-      return interceptOne(request, caller, context, receivedAt, trace);
-    },
-    interceptStream: (requests, context) => {
-      const { trace: ofStream } = context;
-      return interceptAll(requests, (request, caller) => {
-        // Each message may belong to a trace of its own.
-        const trace = traceInMetadata(request) ?? ofStream;
-        return interceptOne(request, caller, context, performance.now(), trace);
-      });
-    },
+    intercept: (request, context) => interceptOne(request, context.caller, context, context.receivedAt),
+    interceptStream: (requests, context) =>
+      interceptAll(requests, (request, caller) => interceptOne(request, caller, context, performance.now())),
     async getDecision({ decisionId }, { caller }) {
       const receipt = await readReceipt(pool, caller.workspaceId, decisionId);
       if (receipt === undefined) {

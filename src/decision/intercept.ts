@@ -6,6 +6,7 @@ import type { LongChecker } from "../policy/long/checker.ts";
 import type { GuardAnswer, SemanticSpec } from "../policy/types.ts";
 import type { Guard } from "../semantic/guard.ts";
 import { type Action, isHaltedRefusal, type Outcome, type SealedDecision } from "../state/types.ts";
+import { inSpan, type SpanOptions, type Tracing } from "../tracing/tracing.ts";
 import { decide, steps } from "./decide.ts";
 import { EndedKeys } from "./ended-keys.ts";
 
@@ -34,6 +35,8 @@ export interface InterceptParts {
   readonly checker: LongChecker;
   /** Default: a new one, which knows no ended key. */
   readonly endedKeys?: EndedKeys;
+  /** Records every decision as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /**
@@ -41,7 +44,13 @@ export interface InterceptParts {
  * the steps of `decide.ts` at the action's turn. An ended key that keeps calling gets its last refusal, as does any key of a halted
  * workspace.
  */
-export function createIntercept({ logs, guard, checker, endedKeys = new EndedKeys() }: InterceptParts): Intercept {
+export function createIntercept({
+  logs,
+  guard,
+  checker,
+  endedKeys = new EndedKeys(),
+  tracing,
+}: InterceptParts): Intercept {
   const append = async ({ workspaceId, action, waiter }: InterceptCommand): Promise<SealedDecision> => {
     const prepared = await prepareAction({ guard, checker }, await logs.of(workspaceId), action, waiter);
     // Looked up again: the log may have been unloaded while the action was prepared.
@@ -60,7 +69,7 @@ export function createIntercept({ logs, guard, checker, endedKeys = new EndedKey
     const log = await logs.of(workspaceId);
     return (await log.caughtUp()).settings.halted === true;
   };
-  return async (command) => {
+  const intercept: Intercept = async (command) => {
     const { workspaceId, action } = command;
     const refusal = endedKeys.refusalOf(workspaceId, action);
     if (refusal !== undefined && (await isStanding(refusal, command)) && !(await isDecided(command))) return refusal;
@@ -68,7 +77,33 @@ export function createIntercept({ logs, guard, checker, endedKeys = new EndedKey
     endedKeys.note(workspaceId, action, sealed);
     return sealed;
   };
+  if (tracing === undefined) return intercept;
+  return (command) =>
+    inSpan(
+      tracing,
+      "agentcontrol.decide",
+      () => spanOptions(command.action),
+      async (span) => {
+        // A span that is not recorded names no trace that anyone could find.
+        const trace = span?.isSampled === true ? span : command.action.trace;
+        const sealed = await intercept({ ...command, action: { ...command.action, trace } });
+        span?.set({
+          "agentcontrol.decision_id": sealed.decisionId,
+          "agentcontrol.decision": sealed.decision,
+          "agentcontrol.decision_path": sealed.path,
+          "gen_ai.agent.id": sealed.agentId,
+          "gen_ai.tool.name": sealed.registeredTool,
+        });
+        return sealed;
+      },
+    );
 }
+
+/** The decision on a message that brought a trace of its own is a call from outside. */
+const spanOptions = ({ trace }: Action): SpanOptions => ({
+  kind: trace?.isRemote === true ? "server" : "internal",
+  parent: trace,
+});
 
 /** Parts that prepare an action. */
 export type PrepareParts = Pick<InterceptParts, "guard" | "checker">;
@@ -134,7 +169,7 @@ async function withGuardAnswers(guard: Guard, log: WorkspaceLog, action: Action,
   const asked = { ...action, tool: toolName };
   const holder = holderOf(log, action);
   const ask = async ({ key, prompt, timeoutMs }: SemanticSpec): Promise<[string, GuardAnswer]> => {
-    return [key, await guard.judge({ rule: prompt, action: asked, holder, timeoutMs }, signal)];
+    return [key, await guard.judge({ rule: prompt, action: asked, holder, timeoutMs, trace: action.trace }, signal)];
   };
   return { ...action, answers: new Map(await Promise.all([...questions.values()].map(ask))) };
 }

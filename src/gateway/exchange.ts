@@ -6,9 +6,11 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
+import { errorTypeOf, type Tracing } from "../tracing/tracing.ts";
 import type { McpCaller } from "./caller.ts";
 import { type Endpoint, type Generation, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
 import { SESSION_HEADER } from "./headers.ts";
+import { errorTypeOfResponse, startRequestSpan, withPlace } from "./message-span.ts";
 import {
   createResult,
   errorFromFault,
@@ -68,6 +70,8 @@ export interface ForwardingOptions {
   readonly ends: Pick<McpEnds, "watch">;
   readonly serverTasks: Pick<ServerTasks, "mayKnow">;
   readonly log: StoreLog;
+  /** Records every request to a server as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
   readonly scrubJson: ScrubJson;
   /** Pot of the bytes of servers' messages. */
   readonly answers: SharedPot;
@@ -91,10 +95,26 @@ export class Forwarding {
     return this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
   }
 
-  /** Sends a message to the server. A large one MUST have waited for its turn. */
-  send({ endpoint, headers, ending, caller, session }: Exchange, message: RpcMessage): Promise<Response> {
+  /**
+   * Sends a message to the server. A large one MUST have waited for its turn. `call` is the request; its span ends with its
+   * response.
+   */
+  async send(exchange: Exchange, message: RpcMessage, call?: OpenCall): Promise<Response> {
+    const { endpoint, ending, caller, session, server, trace } = exchange;
     const watch: WatchEnd = (onEnd) => this.#options.ends.watch(caller, onEnd, session?.id);
-    return endpoint.fetch({ method: "POST", headers, body: JSON.stringify(message), signal: ending.signal, watch });
+    const span = startRequestSpan(this.#options.tracing, server, trace, message);
+    const sent = withPlace(message, exchange.headers, span?.isSampled === true ? span : undefined);
+    const { headers } = sent;
+    const body = JSON.stringify(sent.message);
+    try {
+      const response = await endpoint.fetch({ method: "POST", headers, body, signal: ending.signal, watch });
+      if (call === undefined) span?.end();
+      else call.span = span;
+      return response;
+    } catch (error) {
+      span?.end(errorTypeOf(error));
+      throw error;
+    }
   }
 
   /** Sends a request to the server and passes the response on. Resolves with false if the server may answer later. */
@@ -102,7 +122,7 @@ export class Forwarding {
     await this.giveWay(exchange);
     exchange.ending.signal.throwIfAborted();
     call.isForwarded = true;
-    return (await this.relay(exchange, () => this.send(exchange, request), call)) === "answered";
+    return (await this.relay(exchange, () => this.send(exchange, request, call), call)) === "answered";
   }
 
   /** Scrubs a response that was kept, by the kinds that its server names now. */
@@ -146,6 +166,7 @@ export class Forwarding {
           const answered = callOf(given.id);
           if (answered === undefined) return given;
           answered.isAnswered = true;
+          answered.span?.end(errorTypeOfResponse(given));
           answered.onAnswered?.();
           if (call === undefined) session?.open.delete(given.id);
           if (scrubber !== undefined) return scrubber.response(answered.method, given, answered.transform);
@@ -162,6 +183,7 @@ export class Forwarding {
       }
       return await this.#unanswered(exchange, call, end);
     } catch (error) {
+      call?.span?.end(errorTypeOf(ending.signal.aborted ? ending.signal.reason : error));
       if (ending.signal.aborted) throw ending.signal.reason;
       throw error instanceof ControlPlaneError
         ? error

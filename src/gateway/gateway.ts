@@ -20,6 +20,7 @@ import type { CountCall } from "../server/rate-limits.ts";
 import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCaller, McpCallers } from "./caller.ts";
 import { DecidedRequests } from "./decided-requests.ts";
@@ -38,6 +39,7 @@ import { forwardedMessage } from "./forwarded-members.ts";
 import { HiddenListings } from "./hidden-listings.ts";
 import { errorBody, type Incoming, incomingFrom, traceOf } from "./incoming.ts";
 import type { KeptResults } from "./kept-results.ts";
+import { traced } from "./message-span.ts";
 import {
   createError,
   errorFromFault,
@@ -78,6 +80,8 @@ export interface GatewayOptions
   readonly upstreams: Upstreams;
   readonly logs: DefinitionListsOptions["logs"];
   readonly metrics: Registry;
+  /** Records every message, and every request to a server, as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
   readonly pool: Pool;
   /** Maximum bytes of a message of a client. */
   readonly maxBodyBytes: number;
@@ -254,7 +258,10 @@ export class McpGateway {
       assertStorableJson(value, MAX_DEPTH);
       const incoming = incomingFrom(request, value);
       if ("status" in incoming) return given.reply.json(incoming.status, incoming.body);
-      await this.#receive(request, { ...given, bytes: weight, trace: traceOf(request, incoming) }, incoming);
+      const trace = traceOf(request, incoming);
+      await traced(this.#options.tracing, incoming, trace, request, (place) =>
+        this.#receive(request, { ...given, bytes: weight, trace: place }, incoming),
+      );
     });
   }
 

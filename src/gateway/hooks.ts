@@ -16,7 +16,8 @@ import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
 import type { DecisionPath, SealedDecision } from "../state/types.ts";
-import { traceContextFrom } from "../tracing/trace-context.ts";
+import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import { keyOf, type McpCaller, type McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { McpEnds } from "./session-ends.ts";
@@ -35,6 +36,8 @@ export interface CodingAgentHooksOptions {
   /** Queue for large events. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly log: Logger;
+  /** Records every event as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
   /** Base URL of the dashboard's pages; undefined if it is unknown. */
   readonly publicUrl: string | undefined;
   /** Maximum bytes of an event. */
@@ -49,6 +52,7 @@ interface HookCall {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly caller: McpCaller;
+  readonly trace: TracePlace | undefined;
 }
 
 /** The part of a `PreToolUse` event that the decision needs. */
@@ -129,10 +133,19 @@ export class CodingAgentHooks {
       return true;
     }
     const nonce = headerOf(request, NONCE_HEADER);
+    const given = traceContextFrom(headerOf(request, "traceparent"), headerOf(request, "tracestate"));
+    const route = `${PREFIX}/${client}`;
+    const attributes = { "http.request.method": "POST", "http.route": route };
+    const span = this.#options.tracing?.start(`POST ${route}`, { kind: "server", parent: given, attributes });
+    const trace = span?.isSampled === true ? span : given;
+    response.once("close", () => {
+      span?.set({ "http.response.status_code": response.statusCode });
+      span?.end(response.statusCode >= 500 ? String(response.statusCode) : undefined);
+    });
     try {
       const caller = await this.#identify(request, nonce);
       const reply = await this.#held
-        .during(caller, (held) => this.#decide({ client, request, response, caller }, searchParams, held))
+        .during(caller, (held) => this.#decide({ client, request, response, caller, trace }, searchParams, held))
         .catch((error: unknown) => this.#denial(client, request, error));
       send(response, client, reply, nonce === undefined ? undefined : { key: keyOf(request), nonce });
     } catch (error) {
@@ -151,7 +164,7 @@ export class CodingAgentHooks {
   }
 
   async #decide(
-    { client, request, response, caller }: HookCall,
+    { client, request, response, caller, trace }: HookCall,
     query: URLSearchParams,
     held: Portion,
   ): Promise<Reply> {
@@ -175,7 +188,6 @@ export class CodingAgentHooks {
     const event = eventFrom(value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
-      const trace = traceContextFrom(headerOf(request, "traceparent"), headerOf(request, "tracestate"));
       const waiting = { caller, bytes: weight, trace, signal: ending.signal, holdMs: settings.holdMs };
       const outcome = await this.#options.held.decide(actionOf(client, event, waiting));
       const decided = { agentId: caller.agentId, sealed: outcome.sealed };

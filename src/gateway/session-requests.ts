@@ -49,7 +49,7 @@ export class SessionRequests {
     try {
       await forwarding.giveWay(exchange);
       const open = async (): Promise<Response> => {
-        const answer = await forwarding.send(exchange, message);
+        const answer = await forwarding.send(exchange, message, call);
         session.upstreamId = answer.headers.get(SESSION_HEADER) ?? undefined;
         reply.setHeader(SESSION_HEADER, session.id);
         return answer;

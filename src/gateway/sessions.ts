@@ -5,6 +5,7 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
+import type { Span } from "../tracing/tracing.ts";
 import type { McpCaller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RpcId, RpcRequest, RpcResponse } from "./messages.ts";
@@ -19,6 +20,8 @@ const SWEEP_MS = 60_000;
 
 /** A request in flight: held, or forwarded. */
 export class OpenCall {
+  /** Span of the request to the server; undefined before it is sent, and if nothing is recorded. */
+  span: Span | undefined;
   readonly id: RpcId;
   readonly method: string;
   /** Aborts with the reason when the client cancels the call, its key ends, or the service closes. */

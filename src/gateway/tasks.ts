@@ -213,7 +213,7 @@ export class EscalationTasks {
       const forwarded = { ...own, headers: { ...headers, ...named, ...repeated }, reply: kept };
       const call = new OpenCall(request, ending);
       call.isForwarded = true;
-      await forwarding.relay(forwarded, () => forwarding.send(forwarded, request), call);
+      await forwarding.relay(forwarded, () => forwarding.send(forwarded, request, call), call);
       return statusFrom(server.name, kept.response);
     } finally {
       unwatch();

@@ -3,6 +3,8 @@ import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { appendEntries, columnTexts } from "../store/sql/append-entries.ts";
 import type { Reader } from "../store/transaction.ts";
+import type { TracePlace } from "../tracing/trace-context.ts";
+import { inSpan, type Tracing } from "../tracing/tracing.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
 import { type DecisionEntry, decisionBody, ENTRY_COLUMNS } from "./entry.ts";
 import { CHANGED_COLUMNS, CREATED_COLUMNS, escalationRowsFrom } from "./escalation-rows.ts";
@@ -18,6 +20,7 @@ const MAX_APPEND_MS = 15_000;
 const MAX_DECIDE_MS = 10;
 
 const NO_IDS: readonly string[] = [];
+const NO_PLACES: readonly TracePlace[] = [];
 const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
 
 /** Returns the approval and the authority that an allowed action uses up, or the escalation that an action asks for. */
@@ -156,13 +159,30 @@ export class Batch {
   /**
    * Compare-and-append: writes the entries if the log still ends where the batch was decided. Resolves with the database's
    * clock in epoch milliseconds, or undefined when another writer was first and nothing was written. Rejects with SQLSTATE
-   * 23505 when one of the decisions exists already.
+   * 23505 when one of the decisions exists already. The append is a span in the trace of its first traced action.
    */
-  async send(client: Reader): Promise<number | undefined> {
+  async send(client: Reader, tracing?: Tracing): Promise<number | undefined> {
+    const [first, ...others] = tracing === undefined ? NO_PLACES : this.#tracedPlaces();
+    if (tracing === undefined || first === undefined) return this.#append(client);
+    const attributes = { "db.system.name": "postgresql", "agentcontrol.batch_size": this.items.length };
+    const options = { kind: "client", parent: first, links: others, attributes } as const;
+    return inSpan(
+      tracing,
+      "agentcontrol.append",
+      () => options,
+      () => this.#append(client),
+    );
+  }
+
+  async #append(client: Reader): Promise<number | undefined> {
     const { name, text } = appendEntries;
     const statement = { name, text, values: this.#statementValues(), query_timeout: MAX_APPEND_MS };
     const { rows } = await client.query<{ now: number }>(statement);
     return rows[0]?.now;
+  }
+
+  #tracedPlaces(): readonly TracePlace[] {
+    return this.items.flatMap(({ action: { trace } }) => (trace?.isSampled === true ? [trace] : []));
   }
 
   #statementValues(): unknown[] {

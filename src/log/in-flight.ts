@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from "pg";
+import type { Tracing } from "../tracing/tracing.ts";
 import type { Batch } from "./batch.ts";
 import { isTask, type Queue } from "./queue.ts";
 
@@ -30,9 +31,11 @@ export class InFlight {
   readonly #sent: SentBatch[] = [];
   #connection: PoolClient | undefined;
   #onGathered: (() => void) | undefined;
+  readonly #tracing: Tracing | undefined;
 
-  constructor(pool: Pool) {
+  constructor(pool: Pool, tracing: Tracing | undefined) {
     this.#pool = pool;
+    this.#tracing = tracing;
   }
 
   get isEmpty(): boolean {
@@ -72,7 +75,7 @@ export class InFlight {
   send(batch: Batch): void {
     if (this.#connection === undefined) throw new Error("no connection is held");
     const sentAtMs = performance.now();
-    const appended = Promise.allSettled([batch.send(this.#connection)]).then(([result]) => result);
+    const appended = Promise.allSettled([batch.send(this.#connection, this.#tracing)]).then(([result]) => result);
     this.#sent.push({ batch, appended, sentAtMs });
   }
 

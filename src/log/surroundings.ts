@@ -1,5 +1,6 @@
 import type { SharedPot } from "../async/shared-pot.ts";
 import type { HistoryMirror } from "../state/counters/log-history.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { AppendedEnd } from "./events.ts";
 
@@ -11,6 +12,8 @@ export interface LogSurroundings {
   readonly waitingPot?: SharedPot;
   /** Second source of window histories. */
   readonly mirror?: HistoryMirror;
+  /** Records every append as a span. */
+  readonly tracing?: Tracing | undefined;
   /** Receives the end of the log after every durable append of this replica. MUST NOT throw. */
   readonly onAppended?: (end: AppendedEnd) => void;
   /** Receives the earliest expiry of escalations that this replica created, epoch milliseconds. MUST NOT throw. */

@@ -83,7 +83,7 @@ export class WorkspaceLog {
     this.#surroundings = surroundings;
     this.#loaded = new LoadedState(state, { database, clock, surroundings });
     this.#changes = new ChangeCommitter(database, this.#loaded);
-    this.#inFlight = new InFlight(database.pool);
+    this.#inFlight = new InFlight(database.pool, surroundings.tracing);
     this.#waiting = surroundings.waitingPot ?? createWaitingPot();
   }
 
@@ -481,7 +481,7 @@ export class WorkspaceLog {
     }
     try {
       const sentAtMs = performance.now();
-      const now = await batch.send(connection);
+      const now = await batch.send(connection, this.#surroundings.tracing);
       if (now === undefined) throw new Error("the log moved under its lock");
       this.#clock.observe(now, sentAtMs, performance.now());
       await connection.query("commit");

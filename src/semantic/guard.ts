@@ -47,6 +47,7 @@ export function createGuard({ model, metrics, log, now = () => performance.now()
         bodyFor: (name: string) => bodyFrom(name, question),
         read: verdictFrom,
         timeoutMs: question.timeoutMs,
+        trace: question.trace,
       };
       // Callers treat an answer as a finding, but an error as a failure of the whole call.
       const attempt: Attempt<ModelVerdict> = await model

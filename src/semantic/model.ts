@@ -2,6 +2,8 @@ import { Gauge, type Registry } from "prom-client";
 import type { Holder } from "../async/shared-pot.ts";
 import { Slots, type SlotsOptions } from "../async/slots.ts";
 import { overShare } from "../errors.ts";
+import type { TracePlace } from "../tracing/trace-context.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import {
   type BreakerOptions,
   type BreakerState,
@@ -29,6 +31,8 @@ export interface Inquiry<T extends Answer> {
   readonly timeoutMs?: number | undefined;
   /** True for an answer that takes longer than most, so that a timeout says nothing about the endpoint. Default false. */
   readonly isLong?: boolean;
+  /** Place in the trace of what is asked about. Default: it belongs to no trace. */
+  readonly trace?: TracePlace | undefined;
 }
 
 /** One attempt to get an answer. */
@@ -68,6 +72,8 @@ export interface ModelOptions {
   readonly now?: () => number;
   readonly breaker?: BreakerOptions;
   readonly slots?: Pick<SlotsOptions, "permits" | "size">;
+  /** Records every request as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /**
@@ -131,6 +137,27 @@ export function createModel(options: ModelOptions): Model {
     return { result: by === undefined ? reply : fault(by, "no whole answer in time"), isAsked: true };
   }
 
+  const { hostname, port } = new URL(url);
+  const attributes = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": "openai",
+    "gen_ai.request.model": name,
+    "server.address": hostname,
+    "server.port": port === "" ? undefined : Number(port),
+  };
+
+  async function sendTraced<T extends Answer>(
+    inquiry: Inquiry<T>,
+    body: string,
+    deadline: Deadline,
+  ): Promise<Attempt<T>> {
+    const parent = inquiry.trace;
+    const span = options.tracing?.start(`chat ${name}`, { kind: "client", parent, attributes });
+    const attempt = await send(inquiry, body, deadline);
+    span?.end(isFault(attempt.result) ? attempt.result.cause : undefined);
+    return attempt;
+  }
+
   async function sendThroughBreaker<T extends Answer>(
     inquiry: Inquiry<T>,
     body: string,
@@ -140,7 +167,7 @@ export function createModel(options: ModelOptions): Model {
     if (call === undefined) return CIRCUIT_OPEN;
     let result: CallResult = "unknown";
     try {
-      const attempt = await send(inquiry, body, deadline);
+      const attempt = await sendTraced(inquiry, body, deadline);
       result = callResult(attempt, inquiry.isLong === true || deadline.ms < deadlineMs);
       return attempt;
     } finally {

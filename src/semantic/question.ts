@@ -1,5 +1,6 @@
 import type { Holder } from "../async/shared-pot.ts";
 import type { Action } from "../state/types.ts";
+import type { TracePlace } from "../tracing/trace-context.ts";
 import { framed } from "./frame.ts";
 
 /** Part of an action that is shown to a guard. */
@@ -14,6 +15,8 @@ export interface GuardQuestion {
   readonly holder: Holder;
   /** Milliseconds for the answer; only shortens the guard's own deadline. */
   readonly timeoutMs?: number | undefined;
+  /** Place in the trace of the action. Default: it belongs to no trace. */
+  readonly trace?: TracePlace | undefined;
 }
 
 /** Maximum bytes of a question: about 16,000 tokens. */

@@ -2,6 +2,7 @@ import type { CallContext, Caller } from "../api/context.ts";
 import type { Portion } from "../async/shared-pot.ts";
 import type { ControlPlaneError } from "../errors.ts";
 import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
+import type { Span } from "../tracing/tracing.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { codeNameOf, deadlineExceeded } from "./errors.ts";
 import type { IncomingCall } from "./incoming-call.ts";
@@ -33,6 +34,8 @@ export class Call implements CallContext {
   readonly incoming: IncomingCall;
   /** Set by admission, before any service function runs. */
   caller!: Caller;
+  /** Set by admission, if calls are traced. */
+  span: Span | undefined;
   readonly #observer: CallObserver;
   /** Bytes of the request that have arrived; of a stream, those of the message that is arriving. */
   #arrivedBytes = 0;
@@ -66,8 +69,10 @@ export class Call implements CallContext {
     return this.incoming.requestId;
   }
 
+  /** The span of the call if it is recorded, otherwise the place in the caller's trace. */
   get trace(): TracePlace | undefined {
-    const { incoming } = this;
+    const { incoming, span } = this;
+    if (span?.isSampled === true) return span;
     return traceContextFrom(incoming.header("traceparent"), incoming.header("tracestate"));
   }
 

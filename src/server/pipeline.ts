@@ -5,8 +5,10 @@ import type { Registry } from "prom-client";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
 import type { SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import { assertMayCall, CallerFinder, type CallerFinderOptions } from "./admission.ts";
 import { Call, type CallObserver } from "./call-context.ts";
+import { endCallSpan, startCallSpan } from "./call-span.ts";
 import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
 import { cancelled, reportFault, shuttingDown } from "./errors.ts";
 import { createAnswerBytes, createHeldBytes } from "./held-bytes.ts";
@@ -45,6 +47,8 @@ export interface PipelineOptions extends CallerFinderOptions, Omit<OpenStreamsOp
   readonly maxDepth?: number;
   /** Validator of requests, which several pipelines MAY share. Default: a new one, which compiles the rules of every request. */
   readonly validator?: Validator;
+  /** Records every call as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** Reads and decodes the request of an admitted call. Throws a `ControlPlaneError` for bytes that cannot be decoded. */
@@ -83,6 +87,7 @@ export class Pipeline {
   readonly #streams: OpenStreams;
   readonly #held: SharedPot;
   readonly #answers: SharedPot;
+  readonly #tracing: Tracing | undefined;
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -91,6 +96,7 @@ export class Pipeline {
     const { services, log, maxDepth = DEFAULT_MAX_DEPTH } = options;
     const { largeRequests = new LargeRequests() } = options;
     this.services = services;
+    this.#tracing = options.tracing;
     this.maxDepth = maxDepth;
     this.#callers = new CallerFinder(options);
     this.#held = createHeldBytes("request_bytes", options.maxHeldBytes);
@@ -115,6 +121,7 @@ export class Pipeline {
     const endpoint = this.#endpointOf(method);
     const call = new Call(endpoint, incoming, this.#observer);
     this.#calls.add(call);
+    if (this.#tracing !== undefined) call.span = startCallSpan(this.#tracing, call);
     incoming.onLeave((reason) => call.abort(reason));
     try {
       if (this.#isDraining) throw shuttingDown();
@@ -157,6 +164,7 @@ export class Pipeline {
     this.#metrics.ended.inc({ method, code, wire });
     // The duration of a stream depends only on its caller.
     if (!call.isStream) this.#metrics.seconds.observe({ method, wire }, (performance.now() - receivedAt) / 1000);
+    if (call.span !== undefined) endCallSpan(call.span, wire, code);
     this.#calls.delete(call);
     if (call.isStream) this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();

@@ -3,6 +3,7 @@ import { Webhook as Signer } from "standardwebhooks";
 import type { Encryptor } from "../store/encryptor.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import type { EventData, WebhookEvent } from "./event-queue.ts";
 import { secretsAt } from "./secrets.ts";
 import type { TargetAnswer, Targets } from "./target.ts";
@@ -45,6 +46,8 @@ export interface AttemptContext {
   readonly encryptor: Encryptor;
   /** Epoch milliseconds. */
   readonly clock: { now(): number };
+  /** Records every attempt as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** An attempt and the receiver's response. */
@@ -127,6 +130,23 @@ async function signAndPost(
 
 /** Signs a message and posts it once. MUST NOT reject. */
 export async function postAttempt(
+  context: AttemptContext,
+  webhook: StoredWebhook,
+  request: AttemptRequest,
+): Promise<AttemptResult> {
+  const { tracing } = context;
+  if (tracing === undefined) return attemptOnce(context, webhook, request);
+  // The URL may hold a secret: only its host is named.
+  const attributes = { "http.request.method": "POST", "server.address": new URL(webhook.url).hostname };
+  const span = tracing.start("POST", { kind: "client", parent: undefined, attributes });
+  const result = await attemptOnce(context, webhook, request);
+  const { statusCode, delivered } = result.attempt;
+  span.set({ "http.response.status_code": statusCode ?? undefined });
+  span.end(delivered ? undefined : statusCode === null ? "_OTHER" : String(statusCode));
+  return result;
+}
+
+async function attemptOnce(
   context: AttemptContext,
   webhook: StoredWebhook,
   request: AttemptRequest,

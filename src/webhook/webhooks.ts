@@ -18,6 +18,7 @@ import {
   updateWebhook,
 } from "../store/sql/change-webhook.ts";
 import { recordWebhookAttempt } from "../store/sql/deliver-webhook.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import { Delivery } from "./delivery.ts";
 import { type Attempt, attemptValues, postAttempt, testMessage } from "./post-attempt.ts";
 import { DAY_MS, DEFAULT_TIMING, type DeliveryTiming } from "./retry-schedule.ts";
@@ -82,6 +83,8 @@ export interface WebhooksOptions {
   readonly clock?: { now(): number };
   /** Returns a number from 0 to 1. Default: `Math.random`. */
   readonly random?: () => number;
+  /** Records every request to a receiver as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** An SQL statement that changes or reads one webhook. */
@@ -117,6 +120,7 @@ export class Webhooks {
   readonly #log: StoreLog;
   readonly #targets: Targets;
   readonly #encryptor: Encryptor;
+  readonly #tracing: Tracing | undefined;
   readonly #timing: DeliveryTiming;
   readonly #clock: { now(): number };
   readonly #tests = new Semaphore({ permits: MAX_TESTS });
@@ -128,6 +132,7 @@ export class Webhooks {
     this.#pool = database.pool;
     this.#log = log;
     this.#encryptor = encryptor;
+    this.#tracing = options.tracing;
     this.#clock = clock;
     this.#timing = { ...DEFAULT_TIMING, ...options.timing };
     this.#targets = createTargets({ allow, lookup });
@@ -140,6 +145,7 @@ export class Webhooks {
       encryptor,
       clock,
       random,
+      tracing: options.tracing,
       semaphore: new Semaphore({ permits: MAX_DELIVERIES }),
       owner: randomUUID(),
     });
@@ -296,7 +302,12 @@ export class Webhooks {
   }
 
   async #sendTest(webhook: StoredWebhook, signal: AbortSignal): Promise<Attempt> {
-    const context = { targets: this.#targets, encryptor: this.#encryptor, clock: this.#clock };
+    const context = {
+      targets: this.#targets,
+      encryptor: this.#encryptor,
+      clock: this.#clock,
+      tracing: this.#tracing,
+    };
     const { attempt } = await postAttempt(context, webhook, {
       ...testMessage(webhook, this.#clock.now()),
       event: "webhook.test",

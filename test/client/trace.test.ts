@@ -1,11 +1,6 @@
 import { context, SpanStatusCode, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import {
-  BasicTracerProvider,
-  InMemorySpanExporter,
-  type ReadableSpan,
-  SimpleSpanProcessor,
-} from "@opentelemetry/sdk-trace-base";
+import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import { expect } from "chai";
 import { type ControlPlane, createControlPlane, type GuardOptions } from "../../src/client/index.ts";
 import type { TestService } from "../support/service.ts";
@@ -13,7 +8,7 @@ import { NOWHERE, pendingEscalationOf, rejection, startRuledService } from "./ha
 
 describe("spans of guarded calls", () => {
   const exporter = new InMemorySpanExporter();
-  const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
+  const provider = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] });
   let service: TestService;
   let agentId: string;
 
@@ -88,7 +83,7 @@ describe("spans of guarded calls", () => {
   });
 
   it("say when a function ran unchecked, and come from a given tracer.", async () => {
-    const tracer = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }).getTracer("own");
+    const tracer = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }).getTracer("own");
     const away: ControlPlane = createControlPlane({ baseUrl: NOWHERE, apiKey: "none", timeoutMs: 200, tracer });
     await away.guard((secret: string) => secret, optionsFor({ onUnreachable: "allow" }))("a");
     const span = only();

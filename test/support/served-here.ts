@@ -7,6 +7,7 @@ import { pino } from "pino";
 import { loadConfig } from "../../src/config.ts";
 import { type ControlPlaneOptions, createControlPlane } from "../../src/control-plane.ts";
 import { prepareFirstStart } from "../../src/registry/first-start.ts";
+import { traceSettingsFrom } from "../../src/tracing/settings.ts";
 import { removeAll } from "./database.ts";
 import { environmentOf, KEPT_OUTPUT } from "./server.ts";
 
@@ -52,7 +53,8 @@ export async function serveHere({ databaseUrl, env = {}, ...parts }: ServedHereO
     output = (output + line).slice(-KEPT_OUTPUT);
   };
   const log = pino({ level: config.logLevel }, { write });
-  const controlPlane = await createControlPlane({ config, databaseUrl, log, ...parts });
+  const traces = traceSettingsFrom(env);
+  const controlPlane = await createControlPlane({ config, databaseUrl, log, traces, ...parts });
   started.defer(() => controlPlane.close());
   await prepareFirstStart({ ...controlPlane, adminKey, dataDir, log });
   const { http, grpc } = await controlPlane.listen();
