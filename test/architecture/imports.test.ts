@@ -176,7 +176,6 @@ const NOT_IMPORTED: Readonly<Record<string, readonly [file: string, word: string
   "mikro-orm": ["src/store/README.md", "package `mikro-orm`"],
   node: ["package.json", "node src/main.ts"],
   "openapi-fetch": ["test/server/rest/openapi-tools.long.test.ts", "openapi-fetch"],
-  protobufjs: ["buf.yaml", "node_modules/protobufjs"],
   typescript: ["package.json", "tsc "],
 };
 
