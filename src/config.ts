@@ -144,6 +144,8 @@ export interface Config {
   readonly lameDuckMs: number;
   /** Name of the service in checkpoints. MUST NOT change: a signature under another name belongs to another log. */
   readonly vaultOrigin: string;
+  /** File for kept checkpoints; null: none. */
+  readonly checkpointFile: string | null;
   /** Address at which browsers reach the service, without a slash at the end; null: that of their requests. */
   readonly publicUrl: string | null;
   /** Origins whose pages may call the API with a key. */
@@ -593,6 +595,11 @@ const VARIABLES = {
     "ACP_LAME_DUCK_MS",
     whole(0, 600_000, " of milliseconds"),
     `milliseconds for which a process goes on serving after a stop signal while \`/readyz\` answers 503; then it drains; unset: ${DEFAULT_LAME_DUCK_MS} with \`DATABASE_URL\`, 0 without`,
+  ),
+  checkpointFile: optional(
+    "ACP_CHECKPOINT_FILE",
+    absolutePath,
+    "file to which the signed checkpoints of all logs are appended each minute, for somebody outside of the service to keep; unset: none",
   ),
   vaultOrigin: variable(
     "ACP_VAULT_ORIGIN",

@@ -43,10 +43,10 @@ import { ProtectedResource } from "./gateway/protected-resource.ts";
 import { McpEnds } from "./gateway/session-ends.ts";
 import { Upstreams } from "./gateway/upstreams.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
+import { CheckpointFile } from "./log/checkpoint-file.ts";
 import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts";
-import type { WorkspaceLog } from "./log/writer.ts";
 import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
 import { LongChecker } from "./policy/long/checker.ts";
 import {
@@ -137,6 +137,8 @@ export interface ControlPlaneOptions {
   readonly shares?: ShareSizes;
   /** How to trace. Default: nothing is traced. */
   readonly traces?: TraceSettings | undefined;
+  /** False in all processes but one of those that share a file of checkpoints. Default true. */
+  readonly keepsCheckpoints?: boolean;
 }
 
 interface Parts {
@@ -174,6 +176,7 @@ interface Parts {
   readonly tls: TlsFiles | undefined;
   /** Records spans; undefined if nothing is traced. */
   readonly tracing: Tracing | undefined;
+  readonly vault: Vault;
 }
 
 /** Parts of the MCP gateway. */
@@ -214,9 +217,9 @@ function createServices({
   checker,
   config,
   audience,
+  vault,
 }: Parts): ServiceDefinition[] {
   const { pool } = database;
-  const sealKey = (log: WorkspaceLog) => keys.sealIn(log);
   const { streamHeartbeatMs: heartbeatMs } = config;
   return [
     createAgentService({ logs, database, heartbeatMs }),
@@ -237,10 +240,7 @@ function createServices({
       protections: () => mcp.isolation.protections(),
     }),
     createRedactionService({ redaction }),
-    createVaultService(
-      new Vault({ pool, logs, sign: createCheckpoints(config.vaultOrigin, keys), sealKey }),
-      new ActorNames(pool),
-    ),
+    createVaultService(vault, new ActorNames(pool)),
     createAdminService({ logs, database, authenticator, keys, audience }),
   ];
 }
@@ -538,6 +538,12 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     tls,
     audience: new ServiceAudience({ publicUrl: config.publicUrl ?? undefined, origin: config.vaultOrigin }),
     tracing,
+    vault: new Vault({
+      pool: database.pool,
+      logs,
+      sign: createCheckpoints(config.vaultOrigin, keys),
+      sealKey: (log) => keys.sealIn(log),
+    }),
   };
   return { ...parts, mcp: createMcpParts(parts) };
 }
@@ -563,12 +569,18 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
   };
   const wakeUps = await listenForWakeUps(options.databaseUrl, log, onWakeUp);
   redis.listen(onWakeUp);
+  const { checkpointFile: path } = config;
+  const isKeeping = path !== null && options.keepsCheckpoints !== false;
+  const checkpoints = isKeeping
+    ? new CheckpointFile({ path, pool: database.pool, vault: parts.vault, log })
+    : undefined;
   return {
     logs,
     database,
     signingKey: keys.sealed,
     async listen() {
       await keys.sealEverywhere();
+      await checkpoints?.start();
       const addresses = await servers.listen(config);
       webhooks.start();
       expiry.start(logs);
@@ -589,6 +601,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       mcp.definitions.close();
       await webhooks.close();
       await expiry.close();
+      await checkpoints?.close();
       await redaction.close(FLUSH_MS);
       proxy.close();
       await checker.close();

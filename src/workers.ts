@@ -253,6 +253,8 @@ export async function serveAsWorker({ config, log, stop, traces }: Omit<Serving,
     databaseUrl: config.databaseUrl?.reveal() ?? "",
     log,
     traces,
+    // The number of the worker, which one that replaces it gets as well.
+    keepsCheckpoints: process.argv[2] === "1",
     metricsPage: pageOfAll,
   });
   started.defer(() => controlPlane.close());

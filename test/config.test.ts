@@ -38,6 +38,7 @@ const DEFAULTS: Config = {
   streamHeartbeatMs: 15_000,
   drainMs: 5_000,
   lameDuckMs: 0,
+  checkpointFile: null,
   vaultOrigin: "agent-control-plane",
   publicUrl: null,
   corsOrigins: [],

@@ -79,6 +79,11 @@ export const OPTIONS = {
     isRepeatable: true,
     help: "a checkpoint that was kept earlier and that the log must still contain; may be repeated",
   },
+  against: {
+    value: "file",
+    isRepeatable: true,
+    help: "kept checkpoints, one or many in a file such as that of ACP_CHECKPOINT_FILE, that the log must still contain; may be repeated",
+  },
   "keep-checkpoint": {
     value: "file",
     help: "write the verified checkpoint to this file, for `--checkpoint` of a later run",

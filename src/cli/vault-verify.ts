@@ -16,6 +16,7 @@ import type { PublicKey } from "../verify/public-key.ts";
 import { VerificationError } from "../verify/verification-error.ts";
 import { type DecisionBundle, type LogBundle, openBundle, readText, writeOutput } from "./bundle.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport, ServiceFailedError } from "./command.ts";
+import { keptCheckpoints } from "./kept-checkpoints.ts";
 import { type Trust, trustFrom, trustLines } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
 
@@ -29,7 +30,7 @@ export const vaultVerify: Command = {
     "A bundle is verified without a service or a database. Without a bundle every entry is read from the service.",
     "The command checks the checkpoint's signature; each entry's hash, canonical form, place, workspace, time and ids; the",
     "root that each entry says it was sealed on; the root of the whole log; that the log seals the signing key and did not",
-    "retire it before; and, with --checkpoint, that everything that an earlier checkpoint covers is still there. A refusal",
+    "retire it before; and, with --checkpoint or --against, that everything that an earlier checkpoint covers is still there. A refusal",
     "names the first entry that cannot be trusted, or a range, because entries that were appended together vouch for each",
     "other only as a group.",
     "",
@@ -40,7 +41,7 @@ export const vaultVerify: Command = {
     "",
     "Without --public-key or --jwks the keys of the bundle or the service are used, and the output says so.",
   ],
-  options: ["url", "key", "checkpoint", "keep-checkpoint", "public-key", "jwks"],
+  options: ["url", "key", "checkpoint", "against", "keep-checkpoint", "public-key", "jwks"],
   async run(input) {
     const { checkpoint, report } = await verify(input);
     const keep = input.option("keep-checkpoint");
@@ -66,7 +67,7 @@ async function verify(input: CommandInput): Promise<Verified> {
 async function verifyLog(input: CommandInput, bundle: LogBundle): Promise<Verified> {
   const trust = await trustFrom(input, "bundle", () => bundle.publicKeys);
   const checkpoint = await verifyCheckpoint(bundle.checkpoint, trust.keys);
-  const earlier = await earlierCheckpoints(input, trust);
+  const earlier = await earlierCheckpoints(input, trust, checkpoint);
   await new LogCheck(checkpoint, earlier).run(bundle.entries());
   return { checkpoint, report: reportOf(`every entry of the log${earlierText(earlier)}`, "log", checkpoint, trust) };
 }
@@ -74,7 +75,7 @@ async function verifyLog(input: CommandInput, bundle: LogBundle): Promise<Verifi
 async function verifyOne(input: CommandInput, bundle: DecisionBundle): Promise<Verified> {
   const trust = await trustFrom(input, "bundle", () => bundle.publicKeys);
   const checkpoint = await verifyCheckpoint(bundle.checkpoint, trust.keys);
-  for (const earlier of await earlierCheckpoints(input, trust)) assertSameRoot(earlier, checkpoint);
+  for (const earlier of await earlierCheckpoints(input, trust, checkpoint)) assertSameRoot(earlier, checkpoint);
   const { decision_id: id, decision, at } = await verifyDecision(bundle.proof, checkpoint);
   const what = `decision \`${String(id)}\` (${String(decision)}, ${String(at)}) is entry ${bundle.proof.leafIndex}`;
   const { lines, json } = reportOf(what, "decision", checkpoint, trust);
@@ -85,15 +86,25 @@ async function verifyOne(input: CommandInput, bundle: DecisionBundle): Promise<V
 async function verifyService(input: CommandInput): Promise<Verified> {
   const server = new VaultServer(input);
   const trust = await trustFrom(input, "service", () => server.publicKeys());
-  const earlier = await earlierCheckpoints(input, trust);
+  const isKept = input.options("against").length > 0;
+  const now = isKept ? await verifyAnsweredCheckpoint(await readCheckpoint(server, []), trust.keys) : undefined;
+  const earlier = await earlierCheckpoints(input, trust, now);
   const { checkpoint, proofs } = await verifyServedLog(server, trust.keys, earlier);
   const what = `every entry of the log${earlierText(earlier)}; ${proofs} proofs of the service lead to its root`;
   return { checkpoint, report: reportOf(what, "log", checkpoint, trust) };
 }
 
-async function earlierCheckpoints(input: CommandInput, { keys }: Trust): Promise<readonly SignedCheckpoint[]> {
+/** Reads the checkpoints of `--checkpoint`, and of `--against` those of the log. */
+async function earlierCheckpoints(
+  input: CommandInput,
+  { keys }: Trust,
+  log: Checkpoint | undefined,
+): Promise<readonly SignedCheckpoint[]> {
   const notes = await Promise.all(input.options("checkpoint").map(readText));
-  return Promise.all(notes.map((note) => verifyCheckpoint(note, keys)));
+  const given = await Promise.all(notes.map((note) => verifyCheckpoint(note, keys)));
+  if (log === undefined) return given;
+  const kept = await Promise.all(input.options("against").map((path) => keptCheckpoints(path, log, keys)));
+  return [...given, ...kept.flat()];
 }
 
 /** Compares the checkpoint of a decision bundle with an earlier one, which must have the same size. */
@@ -170,7 +181,10 @@ async function verifyServedLog(
     assertSigns(checkpoint, proof);
   }
   let proofs = samples.length;
-  for (const each of earlier) proofs += await verifyGrowth(server, each, checkpoint);
+  // The roots of all were compared with the entries.
+  for (const at of sampleIndexes(earlier.length)) {
+    proofs += await verifyGrowth(server, earlier[at] as SignedCheckpoint, checkpoint);
+  }
   const later = await verifyAnsweredCheckpoint(await server.checkpoint(), keys);
   proofs += await verifyGrowth(server, checkpoint, later);
   return { checkpoint, proofs };

@@ -11,12 +11,18 @@ export interface Checkpoint {
   readonly root: Bytes;
   /** Complete note. */
   readonly note: string;
+  /** Place at which it was kept, for messages. */
+  readonly place?: string | undefined;
 }
 
 /** A checkpoint with a verified signature, and the key that made it. */
 export interface SignedCheckpoint extends Checkpoint {
   readonly key: PublicKey;
 }
+
+/** Names an earlier checkpoint in a message. */
+export const nameOf = ({ treeSize, place }: Checkpoint): string =>
+  place === undefined ? `the earlier checkpoint of size ${treeSize}` : `${place}, of size ${treeSize},`;
 
 /** Parses the checkpoint of a note, without verifying its signature. Throws `checkpoint`. */
 export function parseCheckpoint(note: string): Checkpoint {

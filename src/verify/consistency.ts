@@ -20,9 +20,10 @@ export function assertSameLog(earlier: Checkpoint, { origin }: Checkpoint): void
 }
 
 /** Refuses an earlier checkpoint that covers more entries than a later one. */
-export function assertNotCutOff({ treeSize: from }: Checkpoint, { treeSize: to }: Checkpoint): void {
+export function assertNotCutOff(earlier: Checkpoint, { treeSize: to }: Checkpoint): void {
+  const { treeSize: from, place = "an earlier checkpoint" } = earlier;
   if (from <= to) return;
-  const message = `the log was cut off: an earlier checkpoint covers ${from} entries, this one ${to}`;
+  const message = `the log was cut off: ${place} covers ${from} entries, this one ${to}`;
   throw new VerificationError("truncated", message, to, from - 1);
 }
 

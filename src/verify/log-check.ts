@@ -1,5 +1,5 @@
 import { areEqual, base64 } from "./bytes.ts";
-import type { Checkpoint, SignedCheckpoint } from "./checkpoint.ts";
+import { type Checkpoint, nameOf, type SignedCheckpoint } from "./checkpoint.ts";
 import { assertNotCutOff, assertSameLog } from "./consistency.ts";
 import { assertSealedAs, assertWorkspace, type LogEntry } from "./entry.ts";
 import { type JsonRecord, listAt, parseCanonicalObject, valueAt } from "./json.ts";
@@ -231,7 +231,7 @@ class RootCheck {
   assertEarlier(): void {
     for (; this.#earlier[0]?.treeSize === this.#size; this.#earlier.shift()) {
       const { root, treeSize } = this.#earlier[0];
-      const who = `the earlier checkpoint of size ${treeSize}`;
+      const who = nameOf(this.#earlier[0]);
       // A root in an entry may have been rewritten with the entries before it, a signed root cannot.
       const since = this.#confirmedBySignature;
       this.#assertRoot({ root: base64(root), who, fault: "rewritten" }, since);

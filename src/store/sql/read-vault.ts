@@ -54,3 +54,9 @@ export const insertHead = {
   name: "insert-head",
   text: `insert into ledger_head (workspace_id, seq, frontier, last_at_ms) values ($1, $2, $3, $4) on conflict do nothing`,
 };
+
+/** Reads the sizes of all logs. */
+export const readLogSizes = {
+  name: "read-log-sizes",
+  text: 'select workspace_id as "workspaceId", seq::float8 as size from ledger_head order by workspace_id',
+};
