@@ -196,7 +196,7 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
 
     async compileMandate({ rules }, { caller }) {
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const result = compileDraft(state, rules);
+      const result = await compileDraft(state, rules);
       if (!result.valid) return { valid: false, violations: [...result.violations] };
       return { valid: true, rules: [...result.rules], warnings: [...result.warnings] };
     },

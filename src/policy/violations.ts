@@ -55,6 +55,7 @@ export const RULE_VIOLATION_REASONS = {
   VALUE_NOT_APPLICABLE: "the operator takes no value",
   VALUE_NOT_IN_ENUM: "the tool's schema does not allow the value",
   VALUE_TYPE: "the value does not have the type that the operator or the argument needs",
+  VIOLATIONS_NOT_LISTED: "the mandate has more violations than are listed",
 } as const;
 
 /** A reason for which a mandate does not compile. */
@@ -64,11 +65,15 @@ export type RuleViolationReason = keyof typeof RULE_VIOLATION_REASONS;
 const MAX_INSTRUCTIONS = 8_000;
 /** Maximum number of suggestions for one mandate; each compares a text with all candidates. */
 const MAX_SUGGESTIONS = 10;
+/** Maximum number of violations that are listed of one mandate, besides the first of each rule. */
+const MAX_LISTED = 100;
 
 /** Budget for compiling one mandate, all of its rules together. */
 export class CompileBudget {
   #instructions = 0;
   #suggestions = 0;
+  #listed = 0;
+  #unlisted = 0;
 
   /** Instructions of the patterns so far. */
   get instructions(): number {
@@ -91,11 +96,29 @@ export class CompileBudget {
   nearest(text: string, candidates: Iterable<string>): string | undefined {
     return ++this.#suggestions > MAX_SUGGESTIONS ? undefined : nearest(text, candidates);
   }
+
+  /** Counts a violation. Returns true if it is to be listed: the mandate has its number of them, and each rule its first. */
+  lists(isFirst: boolean): boolean {
+    if (isFirst || this.#listed < MAX_LISTED) {
+      this.#listed++;
+      return true;
+    }
+    this.#unlisted++;
+    return false;
+  }
+
+  /** Violation that says how many more there are than are listed; empty if all are. */
+  unlisted(): readonly RuleViolation[] {
+    if (this.#unlisted === 0) return [];
+    const message = `${this.#unlisted} more violations are not listed; correct the listed ones first`;
+    return [{ path: "rules", reason: "VIOLATIONS_NOT_LISTED", message }];
+  }
 }
 
 /** Violations of one rule, collected while it is compiled. */
 export class Violations {
   readonly #noted: RuleViolation[] = [];
+  #count = 0;
   /** Budget of the rule's mandate. */
   readonly budget: CompileBudget;
 
@@ -106,16 +129,17 @@ export class Violations {
 
   /** Number of violations so far. */
   get count(): number {
-    return this.#noted.length;
+    return this.#count;
   }
 
   /** Notes one violation; with a suggestion the message ends in `did you mean …?`. */
   add(path: string, reason: RuleViolationReason, message: string, suggestion?: string): void {
+    if (!this.budget.lists(this.#count++ === 0)) return;
     if (suggestion === undefined) this.#noted.push({ path, reason, message });
     else this.#noted.push({ path, reason, message: `${message}; did you mean \`${suggestion}\`?`, suggestion });
   }
 
-  /** Lists the violations by path (numbers in it by value), then reason. */
+  /** Lists the violations, as many as the budget allows, by path (numbers in it by value), then reason. */
   sorted(): readonly RuleViolation[] {
     const placed = this.#noted.map((violation) => ({ violation, place: pieces(violation.path) }));
     placed.sort(

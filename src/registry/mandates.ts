@@ -1,5 +1,6 @@
 import { clone, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { doInTurns } from "../async/work.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
@@ -394,12 +395,12 @@ export function archiveMandate(log: WorkspaceLog, by: string, mandateId: string)
 }
 
 /**
- * Compiles rules against the tools and departments there are now. MUST NOT change anything. Throws INVALID_FIELD for what the store
- * cannot keep.
+ * Compiles rules against the tools and departments there are now; other work takes turns with it. MUST NOT change anything. Rejects
+ * with INVALID_FIELD for what the store cannot keep.
  */
-export function compileDraft(state: WorkspaceState, rules: readonly Rule[]): CompiledDraft {
+export async function compileDraft(state: WorkspaceState, rules: readonly Rule[]): Promise<CompiledDraft> {
   rulesJson(rules);
-  const result = compileRules(rules, state.policies.lookup);
+  const result = await doInTurns(compileRules(rules, state.policies.lookup));
   const unknown = departmentFaults(state, rules);
   if (result.kind === "invalid") return { valid: false, violations: [...result.violations, ...unknown] };
   if (unknown.length > 0) return { valid: false, violations: unknown };

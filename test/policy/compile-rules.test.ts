@@ -2,7 +2,6 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { type Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
-import { compileRules } from "../../src/policy/compile/rules.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import { RULE_VIOLATION_REASONS } from "../../src/policy/violations.ts";
 import {
@@ -13,6 +12,7 @@ import {
   mandateSource,
   type RuleJson,
   ruleFrom,
+  rulesCompiled,
   testdata,
   toolFrom,
 } from "./harness.ts";
@@ -37,12 +37,12 @@ const tool = toolFrom(schema);
 const condition = { field: "amount", operator: ">", value: 5 };
 
 function violationsOf(rules: readonly Rule[]) {
-  const result = compileRules(rules, lookup(tool));
+  const result = rulesCompiled(rules, lookup(tool));
   return result.kind === "invalid" ? result.violations : [];
 }
 
 function compiledType(rule: RuleJson): RuleType | undefined {
-  const result = compileRules([ruleFrom(rule)], lookup(tool));
+  const result = rulesCompiled([ruleFrom(rule)], lookup(tool));
   return result.kind === "compiled" ? result.rules[0]?.type : undefined;
 }
 
@@ -79,7 +79,7 @@ describe("compileRules", () => {
     });
     const reasonsOf = (field: string, operator: string, value: JsonValue) => {
       const rule = { tool: "pay", decision: "block", conditions: { rules: [{ field, operator, value }] } };
-      const result = compileRules([ruleFrom(rule)], lookup(compared));
+      const result = rulesCompiled([ruleFrom(rule)], lookup(compared));
       return result.kind === "invalid" ? result.violations.map(({ path, reason }) => `${path} ${reason}`) : [];
     };
     const at = "rules[0].conditions.rules[0].value";
@@ -92,7 +92,13 @@ describe("compileRules", () => {
   });
 
   it("has a case for every reason.", () => {
-    const elsewhere = ["ON_MISSING_UNKNOWN", "SCHEMA_NOT_CHECKABLE", "SCOPE_TARGET_NOT_APPLICABLE", "TYPE_UNKNOWN"];
+    const elsewhere = [
+      "ON_MISSING_UNKNOWN",
+      "SCHEMA_NOT_CHECKABLE",
+      "SCOPE_TARGET_NOT_APPLICABLE",
+      "TYPE_UNKNOWN",
+      "VIOLATIONS_NOT_LISTED",
+    ];
     const seen = new Set([...cases.flatMap((given) => given.want).map(([, reason]) => reason), ...elsewhere]);
     expect([...seen]).to.have.members(Object.keys(RULE_VIOLATION_REASONS));
   });
@@ -102,6 +108,25 @@ describe("compileRules", () => {
     const paths = violationsOf(Array.from({ length: 12 }, () => ruleFrom(bad))).map(({ path }) => path);
     const wanted = Array.from({ length: 12 }, (_, index) => `rules[${index}].conditions.rules[0]`);
     expect(paths).to.deep.equal(wanted.flatMap((path) => [`${path}.field`, `${path}.operator`]));
+  });
+
+  it("lists a hundred violations, the first of each further rule, and how many more there are.", () => {
+    const wrong = { field: "x", operator: "y" };
+    const bad = { tool: "pay", decision: "block", conditions: { rules: Array.from({ length: 20 }, () => wrong) } };
+    const rules = Array.from({ length: 10 }, () => bad);
+    const found = violationsOf(rules.map(ruleFrom));
+    const ruleOf = (path: string) => /^rules\[\d+\]/.exec(path)?.[0];
+    const listed = found.slice(0, -1).map(({ path }) => ruleOf(path));
+    expect(listed.slice(0, 100).filter((rule) => rule === "rules[0]")).to.have.lengthOf(40);
+    expect(listed.slice(100)).to.deep.equal(Array.from({ length: 7 }, (_, index) => `rules[${index + 3}]`));
+    expect(found.at(-1)).to.deep.equal({
+      path: "rules",
+      reason: "VIOLATIONS_NOT_LISTED",
+      message: "293 more violations are not listed; correct the listed ones first",
+    });
+    const mandate = compileMandate(mandateSource(rules), lookup(tool), { allowStale: true });
+    expect(mandate.violations).to.deep.equal(found);
+    expect(mandate.rules.every(({ stale }) => stale)).to.equal(true);
   });
 
   it("says the suggestion in the message too.", () => {
@@ -131,7 +156,7 @@ describe("compileRules", () => {
 
   it("leaves the rule it was given as it is.", () => {
     const rule = ruleFrom({ tool: "pay", decision: "block", conditions: { rules: [condition] } });
-    const result = compileRules([rule], lookup(tool));
+    const result = rulesCompiled([rule], lookup(tool));
     expect(rule.type).to.equal(RuleType.UNSPECIFIED);
     expect(result.kind === "compiled" && result.rules[0]?.source.type).to.equal(RuleType.ARGUMENT);
   });
@@ -150,7 +175,7 @@ describe("compileRules", () => {
       },
     });
     const specOf = (json: RuleJson) => {
-      const result = compileRules([ruleFrom(json)], lookup());
+      const result = rulesCompiled([ruleFrom(json)], lookup());
       return result.kind === "compiled" ? result.rules[0]?.velocity?.counter : undefined;
     };
     const spec = specOf(rule(["b.*", " A "], ["block", "allow"], "workspace"));

@@ -3,6 +3,7 @@ import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
+import { compileRules } from "../../src/policy/compile/rules.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { argumentsFrom } from "../../src/policy/names.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
@@ -10,6 +11,7 @@ import { flattenSchema } from "../../src/policy/schema/flatten.ts";
 import { createToolSchema } from "../../src/policy/schema/validate.ts";
 import type {
   CompiledMandate,
+  CompileResult,
   EvaluationContext,
   FiredMandate,
   MandateSource,
@@ -64,6 +66,15 @@ function withEnums(value: JsonValue, key = ""): JsonValue {
   if (typeof value === "string" && key in PREFIX) return `${PREFIX[key]}${value.toUpperCase()}`;
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withEnums(item, name)]));
+}
+
+/** The rules compiled without a pause. */
+export function rulesCompiled(rules: readonly Rule[], tools: ToolLookup): CompileResult {
+  const work = compileRules(rules, tools);
+  for (;;) {
+    const step = work.next();
+    if (step.done) return step.value;
+  }
 }
 
 /** A mandate source; rules as JSON. */

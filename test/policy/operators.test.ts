@@ -1,8 +1,7 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { compileRules } from "../../src/policy/compile/rules.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
-import { evaluateRule, lookup, type RuleJson, ruleFrom, testdata, toolFrom } from "./harness.ts";
+import { evaluateRule, lookup, type RuleJson, ruleFrom, rulesCompiled, testdata, toolFrom } from "./harness.ts";
 
 type Case =
   | {
@@ -47,7 +46,7 @@ describe("operators", () => {
       const tool = toolFrom(schemaFor(type));
       if ("misfit" in given) {
         it(`refuses \`${operator}\` on ${type} when the rule is compiled.`, () => {
-          const result = compileRules([ruleFrom(ruleFor(operator, given.misfit, "block"))], lookup(tool));
+          const result = rulesCompiled([ruleFrom(ruleFor(operator, given.misfit, "block"))], lookup(tool));
           expect(result.kind === "invalid" && result.violations.map((violation) => violation.reason)).to.deep.equal([
             "OPERATOR_NOT_FITTING",
           ]);

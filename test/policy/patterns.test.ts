@@ -1,6 +1,5 @@
 import { expect } from "chai";
 import { type LongCheck, MAX_PATTERN_STEPS, searchedLength } from "../../src/policy/checks.ts";
-import { compileRules } from "../../src/policy/compile/rules.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { checkPattern, PatternSet } from "../../src/policy/patterns.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
@@ -12,6 +11,7 @@ import {
   mandateFrom,
   type RuleJson,
   ruleFrom,
+  rulesCompiled,
   toolFrom,
 } from "./harness.ts";
 
@@ -29,7 +29,7 @@ const contentRule = (patterns: string[]): RuleJson => ({
 });
 
 function violationsOf(...rules: readonly RuleJson[]): readonly string[] {
-  const result = compileRules(rules.map(ruleFrom), lookup(tool));
+  const result = rulesCompiled(rules.map(ruleFrom), lookup(tool));
   return result.kind === "compiled" ? [] : result.violations.map(({ path, reason }) => `${path} ${reason}`);
 }
 
@@ -209,7 +209,7 @@ describe("long checks", () => {
     const wrong = await evaluateWithLongChecks(rule, large, { items: ["word 7", "word 1500"] });
     expect([wrong.decision, wrong.reasons[0]?.code]).to.deep.equal(["block", "ARGUMENTS_INVALID"]);
     const tooLarge = toolFrom({ type: "object", properties: { a: { anyOf: [...anyOf, ...structuredClone(anyOf)] } } });
-    const refused = compileRules([ruleFrom(rule)], lookup(tooLarge));
+    const refused = rulesCompiled([ruleFrom(rule)], lookup(tooLarge));
     expect(refused.kind === "invalid" && refused.violations[0]?.message).to.contain("it has 3002 subschemas");
     const items = Array.from({ length: 20_000 }, () => "word 1499");
     const many = await evaluateWithLongChecks(rule, large, { items }, 250);

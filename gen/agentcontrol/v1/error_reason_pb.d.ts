@@ -525,7 +525,7 @@ export enum ErrorReason {
   PACK_CHANGED = 73,
 
   /**
-   * The mandate does not compile; every violation is listed.
+   * The mandate does not compile; its violations are listed.
    * Example: "the mandate does not compile: `rules[0].conditions.rules[0].field`: the schema of `send_payment` has no
    * `amuont`".
    * INVALID_ARGUMENT, 400.

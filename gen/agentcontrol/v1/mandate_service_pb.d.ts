@@ -1206,7 +1206,8 @@ export declare type CompileMandateResponse = Message<"agentcontrol.v1.CompileMan
   valid: boolean;
 
   /**
-   * Everything that does not compile, in the order of the paths.
+   * What does not compile, in the order of the paths. Of many violations, the first of each rule and about 100 are listed; the last
+   * item then has the reason `VIOLATIONS_NOT_LISTED` and says how many more there are.
    *
    * @generated from field: repeated agentcontrol.v1.RuleViolation violations = 2;
    */

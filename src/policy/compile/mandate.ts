@@ -33,6 +33,7 @@ export function compileMandate(
       rules.push(staleRule(rule, index, result.violations));
     }
   });
+  violations.push(...budget.unlisted());
   const isUsable = violations.length === 0 || allowStale;
   return {
     id: source.id,

@@ -1,5 +1,6 @@
-import { clone, create } from "@bufbuild/protobuf";
-import { ConditionsSchema, type Rule, RuleSchema, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { create } from "@bufbuild/protobuf";
+import { ConditionsSchema, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { Work } from "../../async/work.ts";
 import { normalisePatterns, toolNameFault } from "../names.ts";
 import type { CompiledRule, CompileResult, ToolLookup } from "../types.ts";
 import { CompileBudget, type RuleViolation, Violations } from "../violations.ts";
@@ -39,18 +40,20 @@ const NEEDS_TOOL: ReadonlySet<RuleType> = new Set([RuleType.ARGUMENT, RuleType.S
 
 /**
  * Compiles rules against the registered tools. A rule with a tool and no type becomes an `argument` rule if the tool has a
- * schema, else a `metadata` rule. MUST NOT throw on any rules; all violations come back together.
+ * schema, else a `metadata` rule. MUST NOT throw on any rules; all violations come back together. Pauses between rules.
  */
-export function compileRules(rules: readonly Rule[], tools: ToolLookup): CompileResult {
+export function* compileRules(rules: readonly Rule[], tools: ToolLookup): Work<CompileResult> {
   const compiled: CompiledRule[] = [];
   const violations: RuleViolation[] = [];
   const budget = new CompileBudget();
-  rules.forEach((rule, index) => {
+  for (const [index, rule] of rules.entries()) {
     const result = compileRule(rule, index, tools, budget);
     if (result.kind === "compiled") compiled.push(result.rule);
     else violations.push(...result.violations);
-  });
-  return violations.length === 0 ? { kind: "compiled", rules: compiled } : { kind: "invalid", violations };
+    yield;
+  }
+  if (violations.length === 0) return { kind: "compiled", rules: compiled };
+  return { kind: "invalid", violations: [...violations, ...budget.unlisted()] };
 }
 
 /** Compiles the rule at a place in its mandate; `budget` is the mandate's. */
@@ -117,14 +120,12 @@ function ruleFrom(
   body: RuleBody,
   index: number,
 ): Omit<CompiledRule, "patternSize"> {
-  const source = clone(RuleSchema, rule);
-  source.type = type;
   return {
     index,
     path,
     type,
     decision,
-    source,
+    source: { ...rule, type },
     tool: toolKeyOf(rule),
     actionTypes: body.actionTypes ?? normalisePatterns(conditions.matchActionTypes),
     schemaSize: body.schemaSize ?? 0,
