@@ -12,7 +12,7 @@ import { canonicalJson } from "../tree/canonical.ts";
 import type { Caller } from "./context.ts";
 
 /** The parts of a request that rules may find in two places, each settled to one. */
-interface ActionSources {
+export interface ActionSources {
   /** With `arguments` as an object, if there are any. */
   readonly metadata: JsonObject | undefined;
   /** The tool that the request itself names. */
@@ -27,9 +27,10 @@ const MAX_VALUES = 25_000;
 
 /**
  * Settles the tool and the arguments of a request. A member of the metadata that is null, and a blank name, count as missing.
- * Throws INVALID_FIELD for a tool, server or arguments of another form, and for two tools that differ.
+ * Throws AGENT_NOT_ALLOWED, and INVALID_FIELD for a tool, server or arguments of another form, and for two tools that differ.
  */
-function readSources(metadata: JsonObject | undefined, requested: string | undefined): ActionSources {
+export function readSources({ agentId, metadata, tool: requested }: InterceptRequest, caller: Caller): ActionSources {
+  assertMayActAs(caller, agentId);
   const tool = readTool("tool", requested);
   if (metadata === undefined) return { metadata, tool };
   const named = readTool("metadata.tool", ownValue(metadata, "tool"));
@@ -70,7 +71,8 @@ function parseArguments(text: string, maxValues: number): JsonObject {
   const parsed = readArguments(text, maxValues);
   if (!isJsonObject(parsed)) throw invalidField(ARGUMENTS, "must be an object, or the JSON text of one");
   if (countValues(parsed) > maxValues) throw tooManyValues();
-  if (!isStorableJson(parsed as never))
+  // The text itself has been checked with the request: only an escape can stand for what cannot be stored.
+  if (text.includes("\\u") && !isStorableJson(parsed as never))
     throw invalidField(ARGUMENTS, "must not hold U+0000 or half of a surrogate pair");
   return parsed;
 }
@@ -123,13 +125,16 @@ export function traceInMetadata({ metadata }: InterceptRequest): TracePlace | un
 }
 
 /**
- * Returns the action that a valid request asks to decide. `trace` is the place in the trace of its call. Throws INVALID_FIELD and
- * AGENT_NOT_ALLOWED.
+ * Returns the action that a valid request asks to decide. `trace` is the place in the trace of its call; `sources` are those of the
+ * request, if they are read in a step of their own. Throws INVALID_FIELD and AGENT_NOT_ALLOWED.
  */
-export function actionFrom(request: InterceptRequest, caller: Caller, trace?: TracePlace): Action {
-  assertMayActAs(caller, request.agentId);
+export function actionFrom(
+  request: InterceptRequest,
+  caller: Caller,
+  trace?: TracePlace,
+  { metadata, tool }: ActionSources = readSources(request, caller),
+): Action {
   const { requestId } = request;
-  const { metadata, tool } = readSources(request.metadata, request.tool);
   return {
     decisionId: requestId === undefined ? createId("dec") : idFromUuid("dec", requestId),
     isRetryable: requestId !== undefined,

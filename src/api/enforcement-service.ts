@@ -25,7 +25,7 @@ import {
 } from "../registry/decision-summary.ts";
 import { type DecisionRow, listDecisionReceipts, watchDecisions } from "../registry/decisions.ts";
 import type { SealedDecision } from "../state/types.ts";
-import { actionFrom, traceInMetadata } from "./action.ts";
+import { actionFrom, readSources, traceInMetadata } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping } from "./enum-mapping.ts";
 import { interceptAll } from "./intercept-stream.ts";
@@ -132,8 +132,10 @@ export function createEnforcementService({
   };
 
   const interceptOne = async (request: InterceptRequest, caller: Caller, waiter: CallContext, receivedAt: number) => {
+    const sources = readSources(request, caller);
+    await waiter.giveWay();
     // An action may belong to another trace than its call, as may each message of a stream.
-    const action = actionFrom(request, caller, traceInMetadata(request) ?? waiter.trace);
+    const action = actionFrom(request, caller, traceInMetadata(request) ?? waiter.trace, sources);
     await waiter.giveWay(action.actionContent.length + action.metadataText.length);
     try {
       const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });

@@ -129,14 +129,16 @@ export class HeldActions {
   async #asked(action: HeldAction, args: JsonObject): Promise<Action> {
     const { caller, signal, bytes, trace } = action;
     const { workspaceId, keyId, role, agentId, isKeyBound } = caller;
-    await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
+    const giveWay = () => this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
+    await giveWay();
     const asked = action.requestFor(args);
     const request = create(InterceptRequestSchema, { ...asked, agentId });
+    this.#options.check(request);
+    await giveWay();
     // Only what passes has a canonical form, which is checked in its turn: it may be longer than the text that came.
-    this.#options.check(request);
-    await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
     request.actionContent = canonicalJson(asked.metadata.arguments);
-    this.#options.check(request);
+    this.#options.check({ ...request, metadata: undefined });
+    await giveWay();
     return actionFrom(request, { keyId, workspaceId, role, agentId: isKeyBound ? agentId : null }, trace);
   }
 
