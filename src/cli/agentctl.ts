@@ -1,7 +1,10 @@
 #!/usr/bin/env node
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
+import { isatty } from "node:tty";
+import { printable } from "./columns.ts";
 import { EXIT, runAgentctl } from "./run.ts";
 
 // Verifying hands Web Crypto millions of hashes that take shorter than waking a thread: with the usual four threads a log whose
@@ -19,11 +22,13 @@ try {
     },
     note: (text) => void process.stderr.write(text),
     isTerminal: process.stderr.isTTY,
+    columns: process.stdout.isTTY ? process.stdout.columns : undefined,
+    read: () => (isatty(0) ? undefined : readFileSync(0, "utf8")),
     async confirm(question) {
       if (!process.stdin.isTTY) return undefined;
       // On standard error, so that standard output holds the report alone.
       const terminal = createInterface({ input: process.stdin, output: process.stderr });
-      const answer = await terminal.question(`${question} [y/N] `).finally(() => terminal.close());
+      const answer = await terminal.question(`${printable(question)} [y/N] `).finally(() => terminal.close());
       return /^y(es)?$/i.test(answer.trim());
     },
     async secret(question) {

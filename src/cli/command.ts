@@ -7,6 +7,10 @@ export interface CommandIo {
   note(text: string): void;
   /** True if a person reads standard error. Default false. */
   readonly isTerminal?: boolean;
+  /** Columns of the terminal that shows standard output; undefined if it is none. */
+  readonly columns?: number | undefined;
+  /** Reads standard input to its end; undefined if that is a terminal. Default: nothing is read. */
+  read?(): string | undefined;
   /** Asks a person a yes-or-no question; undefined without a terminal. */
   confirm(question: string): Promise<boolean | undefined>;
   /** Asks a person for a text that the terminal does not show; undefined without a terminal. Default: nobody is asked. */
@@ -53,6 +57,11 @@ export interface Command {
   readonly options: readonly OptionName[];
   /** True if a program with its own arguments may follow `--`. */
   readonly takesProgram?: boolean;
+  /**
+   * Meaning of exit code 1. `verdict`: the input was refused, while a service that fails or cannot be reached is 2, so that it is
+   * never taken for a refusal. `failure`: the service refused the call, failed, or cannot be reached. Default `verdict`.
+   */
+  readonly exit?: "verdict" | "failure";
   /** Throws `CommandError` for wrong usage and unreadable input, `VerificationError` for input that does not verify. */
   run(input: CommandInput): Promise<CommandReport>;
 }
@@ -68,9 +77,9 @@ export interface CommandOption {
 /** Every option; a command lists those that it takes. */
 export const OPTIONS = {
   url: { value: "address", help: "HTTP address of the service; else AGENTCTL_URL" },
-  key: {
-    value: "key",
-    help: "API key (admin, operator or auditor); else AGENTCTL_KEY, which is not visible in a list of processes",
+  "key-file": {
+    value: "file",
+    help: "read the API key (admin, operator or auditor) from this file, or from standard input with `-`; else AGENTCTL_KEY",
   },
   bundle: { value: "file", help: "read the log from this bundle instead of the service" },
   out: { value: "file", help: "write to this file instead of standard output" },
@@ -155,6 +164,37 @@ export const OPTIONS = {
   kind: { value: "kind", help: "tool, prompt, resource, resource_template or instructions" },
   generate: { help: "generate missing tests" },
   junit: { value: "file", help: "write a JUnit XML report to this file" },
+  limit: { value: "count", help: "how many rows to list; default 50" },
+  all: { help: "list every row" },
+  file: { value: "file", help: "read the members of the request from this JSON or YAML file; `-` is standard input" },
+  "secret-file": {
+    value: "file",
+    help: "write the new secret to this new file, readable by its owner alone, instead of showing it",
+  },
+  description: { value: "text", help: "a description" },
+  name: { value: "name", help: "the name" },
+  status: { value: "status", help: "list those of this status alone, such as `active` or `pending`" },
+  decision: { value: "decision", help: "list those decisions alone: allow, block or escalate" },
+  department: { value: "department", help: "list those of this department alone" },
+  session: { value: "session", help: "list those of this session alone" },
+  parent: { value: "grant", help: "list the grants that were passed on from this one" },
+  search: { value: "text", help: "list those whose name or id contains this text" },
+  framework: { value: "name", help: "the agent's framework" },
+  capability: { value: "name", isRepeatable: true, help: "a capability of the agent; may be repeated" },
+  role: { value: "role", help: "the role of the key: admin, operator, auditor or agent" },
+  owner: { value: "person", help: "the person who owns the key" },
+  ttl: { value: "seconds", help: "seconds until it expires" },
+  note: { value: "text", help: "a note that is kept with the answer" },
+  reason: { value: "text", help: "the reason, which is sealed" },
+  purpose: { value: "text", help: "the purpose of the session" },
+  event: {
+    value: "event",
+    isRepeatable: true,
+    help: "an event to send, such as `escalation.created`; may be repeated",
+  },
+  pause: { help: "send nothing until `--resume`" },
+  resume: { help: "send again what is not yet sent" },
+  "as-written": { help: "show rules in the form in which they were written" },
   json: { help: "print one line of JSON" },
   help: { help: "print this help" },
 } as const satisfies Readonly<Record<string, CommandOption>>;
@@ -167,5 +207,8 @@ export class CommandError extends Error {
   override readonly name = "CommandError";
 }
 
+/** Error for a service that refuses a request, fails, or cannot be reached. */
+export class ServiceError extends CommandError {}
+
 /** Error for a fault of the service (5xx). */
-export class ServiceFailedError extends CommandError {}
+export class ServiceFailedError extends ServiceError {}

@@ -20,7 +20,7 @@ export const preflight: Command = {
     'A plan: {"agent_id": "agt_…", "steps": [{"action_type": "pay", "tool": "pay_invoice",',
     '"metadata": {"arguments": {"amount": 750}}}]}. Each step sees what the steps before it would have changed.',
   ],
-  options: ["url", "key"],
+  options: ["url", "key-file"],
   run: (input) => report(input, "/v1/enforce/preflight", "preflight", preflightLines),
 };
 
@@ -34,7 +34,7 @@ export const probe: Command = {
     'An action: {"agent_id": "agt_…", "action_type": "pay", "tool": "pay_invoice",',
     '"metadata": {"arguments": {"amount": 750}}}. The suggested changes were decided again and allowed.',
   ],
-  options: ["url", "key"],
+  options: ["url", "key-file"],
   run: (input) => report(input, "/v1/enforce/probe", "probe", probeLines),
 };
 

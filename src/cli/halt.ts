@@ -17,7 +17,8 @@ export const halt: Command = {
     "the gateway and in hooks. Approvals that people give meanwhile run nothing. Neither trust nor limits change. It halts the",
     "workspace of the key, which has the role admin or operator; the log names the key. Halting again changes nothing.",
   ],
-  options: ["off", "url", "key"],
+  options: ["off", "url", "key-file"],
+  exit: "failure",
   async run(input) {
     const halted = !input.has("off");
     const workspaceId = await ownWorkspace(input);

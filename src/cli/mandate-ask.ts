@@ -4,7 +4,7 @@ import { type Command, CommandError, type CommandInput, type CommandReport, type
 import { recordsOf } from "./dry-run.ts";
 import { serviceFrom } from "./service.ts";
 
-const SERVICE_OPTIONS: readonly OptionName[] = ["url", "key"];
+const SERVICE_OPTIONS: readonly OptionName[] = ["url", "key-file"];
 const NAMES =
   "Name an agent or a mandate by its id, or by its name in upper or lower case, and a tool by its name. Nothing is written.";
 

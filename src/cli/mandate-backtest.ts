@@ -6,8 +6,8 @@ import { readMandates } from "./mandate-commands.ts";
 import { readMandateFiles } from "./mandate-files.ts";
 import { nameKey } from "./name-key.ts";
 import { serviceFrom, streamFrom } from "./service.ts";
+import { timeFrom } from "./time-option.ts";
 
-const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };
 /** Columns of the table, 97 in all; an agent's id has 30 characters. */
 const NAME_COLUMNS = 30;
 const ID_COLUMNS = 31;
@@ -29,7 +29,7 @@ export const mandateBacktest: Command = {
     "where `archives` are mandates in force to decide without. Nothing is written.",
     "Agents with looser decisions come first. Exit code 1 says that some decision would be looser.",
   ],
-  options: ["url", "key", "since", "until", "agent"],
+  options: ["url", "key-file", "since", "until", "agent"],
   async run(input) {
     const { drafts = [], archives = [] } = await changesFrom(input);
     const now = Date.now();
@@ -65,16 +65,6 @@ async function changesFrom(input: CommandInput): Promise<JsonRecord> {
 }
 
 const isMandate = (definition: JsonRecord): boolean => "name" in definition || "rules" in definition;
-
-function timeFrom(input: CommandInput, name: "since" | "until", now: number): Record<string, string> {
-  const text = input.option(name);
-  if (text === undefined) return {};
-  const [, count, unit = ""] = /^(\d{1,6})([dhm])$/.exec(text) ?? [];
-  const at = count === undefined ? Date.parse(text) : now - Number(count) * (UNITS[unit] ?? Number.NaN);
-  if (!Number.isFinite(at))
-    throw new CommandError(`--${name} takes \`30d\`, \`12h\`, \`45m\` or a time such as 2026-01-31T00:00:00Z`);
-  return { [name]: new Date(at).toISOString() };
-}
 
 async function reportOf(input: CommandInput, body: object): Promise<JsonRecord> {
   let report: unknown;

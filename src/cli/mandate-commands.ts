@@ -12,7 +12,7 @@ const FILE_FORMAT = [
   "mandate, a list of mandates, or `mandates:` with a list; a YAML file may hold several documents. Mandates have the members of",
   "POST /v1/enforce/mandates, and are identified by their names. Needs a key of the role admin or operator.",
 ];
-const OPTIONS: readonly OptionName[] = ["url", "key", "pack", "adopt", "allow-empty"];
+const OPTIONS: readonly OptionName[] = ["url", "key-file", "pack", "adopt", "allow-empty"];
 const DEFAULT_PACK = "default";
 const PAGE_SIZE = 500;
 
@@ -91,7 +91,7 @@ export const mandateExport: Command = {
     "Writes one file for each mandate; applying the folder again changes nothing. Creates the folder if it does not exist. Refuses",
     "a folder with other files of mandates, because these would be applied as well.",
   ],
-  options: ["url", "key", "pack", "adopt"],
+  options: ["url", "key-file", "pack", "adopt"],
   async run(input) {
     const [folder = ""] = input.positionals;
     const call = serviceFrom(input);

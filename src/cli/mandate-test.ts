@@ -23,7 +23,7 @@ export const mandateTest: Command = {
     "part. Tests belong to one version of a mandate: --generate generates missing tests, and needs a key of the role admin or",
     "operator. Nothing else is written. Exit code 1 says that a test fails, or that a version has no tests.",
   ],
-  options: ["url", "key", "generate", "junit"],
+  options: ["url", "key-file", "generate", "junit"],
   async run(input) {
     const [wanted] = input.positionals;
     const call = serviceFrom(input);

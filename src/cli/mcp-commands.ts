@@ -5,7 +5,7 @@ import { PATH, pathOf, protectionLines, secretsFrom, serverLine } from "./mcp-se
 import { serviceFrom } from "./service.ts";
 
 const PAGE_SIZE = 500;
-const OPTIONS = ["url", "key"] as const;
+const OPTIONS = ["url", "key-file"] as const;
 /** Milliseconds to list a server's tools: a command may download its program first. */
 const START_MS = 120_000;
 
@@ -41,6 +41,7 @@ export const mcpAdd: Command = {
     ...LIMIT_DETAILS,
   ],
   options: [...OPTIONS, "command", "arg", "env", "header", "quarantine", ...LIMIT_OPTIONS],
+  exit: "failure",
   takesProgram: true,
   async run(input) {
     const [name = "", url] = input.positionals;
@@ -102,6 +103,7 @@ export const mcpList: Command = {
   summary: "list the MCP servers behind the gateway",
   details: [],
   options: OPTIONS,
+  exit: "failure",
   async run(input) {
     const servers = await readAll(input, PATH, "servers");
     const lines = servers.flatMap((server) => [serverLine(server), ...protectionLines(server)]);
@@ -116,6 +118,7 @@ export const mcpRemove: Command = {
   summary: "remove an MCP server with its pinned definitions",
   details: [],
   options: [...OPTIONS, "yes"],
+  exit: "failure",
   async run(input) {
     const [name = ""] = input.positionals;
     if (!input.has("yes") && !(await input.io.confirm(`remove MCP server ${name}?`))) {
@@ -133,6 +136,7 @@ export const mcpTools: Command = {
   summary: "list an MCP server's tools, with changes that wait to be accepted",
   details: ["", "Connects to the server first, and pins new definitions."],
   options: OPTIONS,
+  exit: "failure",
   async run(input) {
     const [name = ""] = input.positionals;
     const refresh = { method: "POST", body: {}, timeoutMs: START_MS } as const;
@@ -168,6 +172,7 @@ export const mcpDefinitions: Command = {
   summary: "list an MCP server's tools, prompts, resources, templates and instructions",
   details: ["", "Connects to the server first, and pins new definitions. `--kind` lists those of one kind."],
   options: [...OPTIONS, "kind"],
+  exit: "failure",
   async run(input) {
     const [name = ""] = input.positionals;
     const kind = kindFrom(input);
@@ -211,6 +216,7 @@ export const mcpAccept: Command = {
     "that `agentctl mcp tools` or `mcp definitions` showed. If a newer one has come since, the command is refused.",
   ],
   options: [...OPTIONS, "kind"],
+  exit: "failure",
   async run(input) {
     const [name = "", id = "", version = ""] = input.positionals;
     const kind = kindFrom(input) ?? "tool";

@@ -16,7 +16,8 @@ export const mcpUpdate: Command = {
     "those of a server in mode open, unless `--open` is given.",
     "A list that is given replaces the present one, and an empty value clears it: `--scrub=`. `--remove-header` removes a header.",
   ],
-  options: ["url", "key", "header", "remove-header", "quarantine", "open", ...LIMIT_OPTIONS],
+  options: ["url", "key-file", "header", "remove-header", "quarantine", "open", ...LIMIT_OPTIONS],
+  exit: "failure",
   async run(input) {
     const [name = "", url] = input.positionals;
     if (input.has("quarantine") && input.has("open")) throw new CommandError("give either --quarantine or --open");

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { VerificationError } from "../verify/verification-error.ts";
+import { versionOf } from "../version.ts";
 import { attachClaudeCode, attachCodex } from "./attach.ts";
 import { certificateVerify } from "./certificate-verify.ts";
 import { printable } from "./columns.ts";
@@ -10,10 +11,12 @@ import {
   type CommandIo,
   type CommandOption,
   OPTIONS,
-  type OptionName,
+  ServiceError,
 } from "./command.ts";
+import { createCompletion } from "./completion.ts";
 import { preflight, probe } from "./dry-run.ts";
 import { halt } from "./halt.ts";
+import { commandsNamed, createHelp, helpOf, overviewOf, unknownCommand } from "./help.ts";
 import {
   mandateAsk,
   mandateAskChanged,
@@ -29,14 +32,15 @@ import { mandateApply, mandateDiff, mandateExport, mandateValidate } from "./man
 import { mandateTest } from "./mandate-test.ts";
 import { mcpAccept, mcpAdd, mcpDefinitions, mcpList, mcpRemove, mcpTools } from "./mcp-commands.ts";
 import { mcpUpdate } from "./mcp-update.ts";
+import { OBJECT_COMMANDS } from "./object-commands.ts";
 import { redactScan } from "./redact-scan.ts";
+import { RequestRefusedError } from "./service.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
 import { vaultExport, vaultProve } from "./vault-export.ts";
 import { vaultVerify } from "./vault-verify.ts";
 
-/** Every command of `agentctl`, in the order of its help. */
-export const COMMANDS: readonly Command[] = [
+const OWN_COMMANDS: readonly Command[] = [
   vaultVerify,
   vaultExport,
   vaultProve,
@@ -72,24 +76,29 @@ export const COMMANDS: readonly Command[] = [
   redactScan,
 ];
 
+/** Every command of `agentctl`, in the order of its help. */
+export const COMMANDS: readonly Command[] = [
+  ...OWN_COMMANDS,
+  ...OBJECT_COMMANDS,
+  createHelp(() => COMMANDS),
+  createCompletion(() => COMMANDS),
+];
+
 /** The exit codes of `agentctl`. */
 export const EXIT = { verified: 0, refused: 1, unusable: 2 } as const;
 
-const EXIT_CODES = [
-  "Exit codes:",
-  "  0  verified, or done",
-  "  1  refused: the input does not verify, or would not be allowed",
-  "  2  wrong usage, or something cannot be read or written",
-];
-
 /** Runs `agentctl` with its arguments and returns the exit code. Rejects only for an internal fault. */
 export async function runAgentctl(argv: readonly string[], io: CommandIo): Promise<number> {
-  const found = findCommands(argv);
+  if (argv[0] === "--version") {
+    await io.write(`agentctl ${versionOf()}\n`);
+    return EXIT.verified;
+  }
+  const found = commandsNamed(COMMANDS, argv);
   const [command] = found;
   const [own] = programApart(command, argv);
   const wantsHelp = own.includes("--help");
   if (command === undefined || argv.length === 0) {
-    io.note(`agentctl: no such command\n\n${overviewOf(COMMANDS)}`);
+    io.note(unknownCommand(COMMANDS, argv));
     return EXIT.unusable;
   }
   if (wantsHelp || found.length > 1) {
@@ -99,18 +108,8 @@ export async function runAgentctl(argv: readonly string[], io: CommandIo): Promi
   try {
     return await report(command, argv, io);
   } catch (error) {
-    return reportFault(error, own.includes("--json"), io);
+    return reportFault(error, own.includes("--json"), command, io);
   }
-}
-
-/** Returns the command with the longest match of the first words, or all commands that begin with a single word. */
-function findCommands(argv: readonly string[]): readonly Command[] {
-  const end = argv.findIndex((word) => word.startsWith("-"));
-  const words = argv.slice(0, end < 0 ? argv.length : end);
-  const named = COMMANDS.filter(({ name }) => name.split(" ").every((word, index) => word === words[index]));
-  const [longest] = named.toSorted((a, b) => b.name.length - a.name.length);
-  if (longest !== undefined) return [longest];
-  return COMMANDS.filter(({ name }) => words.length < 2 && name.startsWith(words.join(" ")));
 }
 
 /** Separates a command's own arguments from the program that follows them. */
@@ -125,25 +124,47 @@ function programApart(
 async function report(command: Command, argv: readonly string[], io: CommandIo): Promise<number> {
   const input = parseInput(command, argv, io);
   const { lines, json, isOutputTaken = false, isRefused = false } = await command.run(input);
-  const text = input.isJson ? `${JSON.stringify(json)}\n` : textOf(lines);
+  const text = input.isJson ? jsonLine(json) : textOf(lines);
   if (isOutputTaken) io.note(text);
   else await io.write(text);
   return isRefused ? EXIT.refused : EXIT.verified;
 }
 
-async function reportFault(error: unknown, isJson: boolean, io: CommandIo): Promise<number> {
+async function reportFault(error: unknown, isJson: boolean, { exit }: Command, io: CommandIo): Promise<number> {
   if (error instanceof VerificationError) {
     const { fault, index, lastIndex, message } = error;
     const json = { verified: false, fault, index, last_index: lastIndex, message };
-    await io.write(isJson ? `${JSON.stringify(json)}\n` : textOf([`REFUSED (${fault}): ${message}`]));
+    await io.write(isJson ? jsonLine(json) : textOf([`REFUSED (${fault}): ${message}`]));
     return EXIT.refused;
   }
   if (!(error instanceof CommandError)) throw error;
-  const { message } = error;
-  if (isJson) await io.write(`${JSON.stringify({ error: message })}\n`);
-  else io.note(textOf([`agentctl: ${message}`]));
+  const lines = [`agentctl: ${error.message}`, ...violationLines(error)];
+  if (exit === "failure") {
+    io.note(isJson ? jsonLine(faultJson(error)) : textOf(lines));
+    return error instanceof ServiceError ? EXIT.refused : EXIT.unusable;
+  }
+  if (isJson) await io.write(jsonLine({ error: error.message }));
+  else io.note(textOf(lines));
   return EXIT.unusable;
 }
+
+/** Returns the fields at fault that the message does not name itself. */
+function violationLines(error: CommandError): string[] {
+  if (!(error instanceof RequestRefusedError)) return [];
+  return error.violations
+    .filter(({ field, description }) => !error.message.includes(field) || !error.message.includes(description))
+    .map(({ field, description }) => `  ${field}: ${description}`);
+}
+
+function faultJson(error: CommandError): object {
+  const { message } = error;
+  if (!(error instanceof RequestRefusedError)) return { error: { message } };
+  const { status, reason, violations } = error;
+  return { error: { message, status, reason, violations } };
+}
+
+/** Writes JSON in one line, with the escapes of what a terminal would act on: only texts can hold that, so the value is the same. */
+const jsonLine = (json: object): string => `${printable(JSON.stringify(json))}\n`;
 
 const textOf = (lines: readonly string[]): string => lines.map((line) => `${printable(line)}\n`).join("");
 
@@ -195,51 +216,12 @@ function parseOptions(
     const { values, positionals } = parseArgs({ args, options: options ?? {}, allowPositionals: true });
     return { values, positionals };
   } catch (error) {
+    if (args.some((arg) => /^--key(=|$)/.test(arg)))
+      throw new CommandError(
+        "the key is no argument, which lists of processes show: set AGENTCTL_KEY or pass --key-file, `-` for standard input",
+      );
     // The first sentence says what is wrong; the others explain conventions.
     const [first = ""] = (error as Error).message.split(". ");
     throw new CommandError(`${first.charAt(0).toLowerCase()}${first.slice(1)}`);
   }
-}
-
-/** Returns the help that lists several commands. */
-function overviewOf(commands: readonly Command[]): string {
-  return [
-    "agentctl: verifies and explains the log of an Agent Control Plane, and tries actions and policies on it",
-    "",
-    ...columns(commands.map((command) => [usageOf(command), command.summary])),
-    "",
-    "`agentctl <command> --help` shows the options of a command.",
-    "",
-    ...EXIT_CODES,
-    "",
-  ].join("\n");
-}
-
-/** Returns the help of one command. */
-function helpOf(command: Command): string {
-  return [
-    usageOf(command),
-    "",
-    `${command.summary}.`,
-    ...command.details,
-    "",
-    "Options:",
-    ...columns([...command.options, "json" as const, "help" as const].map(optionRow)),
-    "",
-    ...EXIT_CODES,
-    "",
-  ].join("\n");
-}
-
-const usageOf = ({ name, arguments: rest }: Command): string => `agentctl ${name}${rest === "" ? "" : ` ${rest}`}`;
-
-function optionRow(name: OptionName): readonly [string, string] {
-  const { value, help }: CommandOption = OPTIONS[name];
-  return [`--${name}${value === undefined ? "" : ` <${value}>`}`, help];
-}
-
-/** Pads the first cells of rows to the same width. */
-function columns(rows: readonly (readonly [string, string])[]): string[] {
-  const width = Math.max(...rows.map(([first]) => first.length));
-  return rows.map(([first, second]) => `  ${first.padEnd(width)}  ${second}`);
 }

@@ -2,7 +2,8 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "../verify/json.ts";
 import { parseJson } from "./bundle.ts";
-import { CommandError, type CommandInput, ServiceFailedError } from "./command.ts";
+import { CommandError, type CommandInput, ServiceError, ServiceFailedError } from "./command.ts";
+import { readInput } from "./input-file.ts";
 
 /** Time limit of one request in milliseconds: enough for a page of large entries over a slow connection. */
 const TIMEOUT_MS = 60_000;
@@ -21,7 +22,7 @@ export interface ServiceRequest {
 }
 
 /** Error for a request that the service refused, with the fields at fault. */
-export class RequestRefusedError extends CommandError {
+export class RequestRefusedError extends ServiceError {
   readonly status: number;
   /** Stable reason of the error, such as `MANDATE_INVALID`. */
   readonly reason: string;
@@ -71,7 +72,7 @@ export async function* streamFrom(input: CommandInput, path: string, body: objec
     }
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    throw new CommandError(`${address.origin} broke off its response to ${path}: ${reasonOf(error as Error)}`);
+    throw new ServiceError(`${address.origin} broke off its response to ${path}: ${reasonOf(error as Error)}`);
   }
 }
 
@@ -85,10 +86,11 @@ export function addressFrom(input: CommandInput): URL {
 }
 
 function keyFrom(input: CommandInput): string {
-  const key = input.option("key") ?? input.io.env.AGENTCTL_KEY ?? "";
+  const file = input.option("key-file");
+  const key = file === undefined ? (input.io.env.AGENTCTL_KEY ?? "") : readInput(file, input.io).trim();
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new CommandError(
-    "no API key given: set AGENTCTL_KEY or pass --key, with a key of the role admin, operator or auditor",
+    "no API key given: set AGENTCTL_KEY or pass --key-file, with a key of the role admin, operator or auditor",
   );
 }
 
@@ -146,8 +148,8 @@ function answerFrom(
 
 const UNTRUSTED = /SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)/;
 
-function unreachable(address: URL, error: Error): CommandError {
+function unreachable(address: URL, error: Error): ServiceError {
   const reason = reasonOf(error);
   const advice = UNTRUSTED.test(reason) ? "; set NODE_EXTRA_CA_CERTS to a file with the issuer of its certificate" : "";
-  return new CommandError(`${address.origin} cannot be reached: ${reason}${advice}`);
+  return new ServiceError(`${address.origin} cannot be reached: ${reason}${advice}`);
 }

@@ -16,7 +16,8 @@ export const signingKeyRetire: Command = {
     "process with another ACP_SIGNING_KEY first. Retiring a key again changes nothing. Needs an admin key of the workspace",
     "`default`. Fetch the key set again for `--jwks` afterwards.",
   ],
-  options: ["url", "key"],
+  options: ["url", "key-file"],
+  exit: "failure",
   async run(input) {
     const [keyId = ""] = input.positionals;
     if (!KEY_ID.test(keyId)) throw new CommandError("<key_id> is the `kid` of a key: 43 letters, digits, `-` and `_`");

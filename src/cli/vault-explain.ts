@@ -30,7 +30,7 @@ export const vaultExplain: Command = {
     "status and trust; the versions of the mandates and of the tool; memberships; sessions, grants and other authority; the",
     "key; escalations and their resolutions; revocations.",
   ],
-  options: ["url", "key", "bundle", "public-key", "jwks"],
+  options: ["url", "key-file", "bundle", "public-key", "jwks"],
   async run(input) {
     const [decisionId = ""] = input.positionals;
     const path = input.option("bundle");

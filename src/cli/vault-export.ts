@@ -19,7 +19,7 @@ export const vaultExport: Command = {
     "The bundle is the log at the beginning of the export; others may append meanwhile. The checkpoint's signature is",
     "verified, but not the entries: pass the bundle to `agentctl vault verify`.",
   ],
-  options: ["url", "key", "out", "public-key", "jwks"],
+  options: ["url", "key-file", "out", "public-key", "jwks"],
   async run(input) {
     const server = new VaultServer(input);
     const { keys } = await trustFrom(input, "service", () => server.publicKeys());
@@ -48,7 +48,7 @@ export const vaultProve: Command = {
   arguments: "<decision>",
   summary: "write a decision with its proof as a decision bundle",
   details: ["", "The bundle is verified before it is written. Nothing else is needed to verify it again."],
-  options: ["url", "key", "out", "public-key", "jwks"],
+  options: ["url", "key-file", "out", "public-key", "jwks"],
   async run(input) {
     const [decisionId = ""] = input.positionals;
     const server = new VaultServer(input);

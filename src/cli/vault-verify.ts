@@ -41,7 +41,7 @@ export const vaultVerify: Command = {
     "",
     "Without --public-key or --jwks the keys of the bundle or the service are used, and the output says so.",
   ],
-  options: ["url", "key", "checkpoint", "against", "keep-checkpoint", "public-key", "jwks"],
+  options: ["url", "key-file", "checkpoint", "against", "keep-checkpoint", "public-key", "jwks"],
   async run(input) {
     const { checkpoint, report } = await verify(input);
     const keep = input.option("keep-checkpoint");

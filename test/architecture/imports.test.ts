@@ -77,7 +77,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values
   // and how names compare.
-  cli: ["redaction", "explain", "verify", "text"],
+  cli: ["redaction", "explain", "verify", "text", "version.ts"],
   // Tells leaks by webhook.
   redaction: ["webhook", "registry", "log", "state", "store", "json", "text", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
@@ -135,6 +135,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "config.ts": ["settings"],
   // Judges names and reads files of settings; it knows none of them.
   settings: [],
+  // Version of the program, read in one place for its banner, its health and `agentctl`.
+  "version.ts": [],
   "errors.ts": ["gen"],
   gen: [],
 };

@@ -32,6 +32,17 @@ function readPage(path: string): Page {
   return { path, text, blocks: runnableBlocks(text) };
 }
 
+describe("the program agentctl in texts", () => {
+  it("is never taken from the public registry, where another program has its name.", () => {
+    const paths = ["*.md", "src/**/*.{md,ts,tsx,yaml,sh}", "proto/**/*.proto"].flatMap((glob) =>
+      globSync(glob, { cwd: ROOT }),
+    );
+    const wrong = /\b(npx|bunx|pnpx|npm (exec|i|install|x)|(pnpm|yarn) (dlx|add))( -\S+)* agentctl\b/;
+    const found = paths.filter((path) => wrong.test(readFileSync(join(ROOT, path), "utf8")));
+    expect(found).to.deep.equal([]);
+  });
+});
+
 describe("the commands of the README and the guides", function () {
   this.timeout(180_000);
   let database: TestDatabase;

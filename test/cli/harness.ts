@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { CommandIo } from "../../src/cli/command.ts";
 import { runAgentctl } from "../../src/cli/run.ts";
 
 /** What a run of `agentctl` came to. */
@@ -19,11 +20,13 @@ export async function agentctl(
   answer?: boolean | (() => Promise<boolean>),
   isTerminal = false,
   secret?: () => Promise<string>,
+  more: Pick<CommandIo, "columns" | "read"> = {},
 ): Promise<Run> {
   let stdout = "";
   let stderr = "";
   const code = await runAgentctl(argv, {
     env,
+    ...more,
     isTerminal,
     async write(text) {
       stdout += text;

@@ -89,7 +89,7 @@ describe("agentctl, with a service whose answers are changed on the way", () => 
   function run(command: "prove" | "verify"): Promise<Run> {
     const out = served.folder.path("proof");
     const more = command === "prove" ? [decisionId, "--out", out] : ["--checkpoint", kept];
-    return agentctl(["vault", command, ...more, "--url", url, "--key", "k", "--json"]);
+    return agentctl(["vault", command, ...more, "--url", url, "--json"], { AGENTCTL_KEY: "k" });
   }
 
   it("verifies and proves what nobody changed.", async () => {

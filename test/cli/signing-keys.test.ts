@@ -34,8 +34,10 @@ function bundleOf(text: string, key: Key): string {
 describe("agentctl signing-key retire", () => {
   it("takes the id of a key that begins with a hyphen.", async () => {
     const id = `-${"a".repeat(42)}`;
-    const { code, stderr } = await agentctl(["signing-key", "retire", id, "--url", "http://127.0.0.1:1", "--key", "k"]);
-    expect(code).to.equal(2);
+    const { code, stderr } = await agentctl(["signing-key", "retire", id, "--url", "http://127.0.0.1:1"], {
+      AGENTCTL_KEY: "k",
+    });
+    expect(code).to.equal(1);
     expect(stderr).to.contain("cannot be reached");
   });
 });
@@ -125,14 +127,14 @@ describe("agentctl signing-key retire, and what verifies after it", () => {
   });
 
   it("refuses the key in use, unknown ones and what is no key's id, and says why.", async () => {
-    const cases: readonly (readonly [keyId: string, why: RegExp])[] = [
-      [idOf(NEW), /is in use: start every process with another ACP_SIGNING_KEY/],
-      [idOf(STRANGER), /no signing key/],
-      ["../keys", /<key_id> is the `kid` of a key/],
+    const cases: readonly (readonly [keyId: string, exit: number, why: RegExp])[] = [
+      [idOf(NEW), 1, /is in use: start every process with another ACP_SIGNING_KEY/],
+      [idOf(STRANGER), 1, /no signing key/],
+      ["../keys", 2, /<key_id> is the `kid` of a key/],
     ];
-    for (const [keyId, why] of cases) {
+    for (const [keyId, exit, why] of cases) {
       const { code, stderr } = await run("signing-key", "retire", keyId);
-      expect(code, stderr).to.equal(2);
+      expect(code, stderr).to.equal(exit);
       expect(stderr).to.match(why);
     }
     expect((await run("signing-key", "retire", "--help")).stdout).to.include(

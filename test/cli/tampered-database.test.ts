@@ -147,14 +147,15 @@ describe("agentctl vault verify, on a database that was tampered with", () => {
       env: { ACP_ADMIN_KEY: served.adminKey, ACP_SIGNING_KEY: SIGNING_KEY },
     });
     try {
-      const argv = ["vault", "verify", "--url", other.http, "--key", other.adminKey, "--json"];
-      const blind = await agentctl(argv);
+      const argv = ["vault", "verify", "--url", other.http, "--json"];
+      const env = { AGENTCTL_KEY: other.adminKey };
+      const blind = await agentctl(argv, env);
       expect(blind.code, blind.stdout).to.equal(0);
       const jwks = await served.folder.file(
         "jwks.json",
         await (await fetch(`${other.http}/.well-known/jwks.json`)).text(),
       );
-      const seeing = await agentctl([...argv, "--jwks", jwks, "--checkpoint", kept]);
+      const seeing = await agentctl([...argv, "--jwks", jwks, "--checkpoint", kept], env);
       expect(seeing.code, seeing.stdout).to.equal(1);
       expect(seeing.json()).to.include({ fault: "truncated", index: 16, last_index: SIZE - 1 });
     } finally {

@@ -250,8 +250,11 @@ describe("agentctl vault", () => {
       { argv: ["vault", "verify"], says: /pass --url or set AGENTCTL_URL/ },
       { argv: ["vault", "verify", "--url", "ftp://host"], says: /--url must have the form/ },
       { argv: ["vault", "verify", "--url", "http://127.0.0.1:1"], says: /set AGENTCTL_KEY or pass --key/ },
-      { argv: ["vault", "verify", "--url", "http://127.0.0.1:1", "--key", "s3cret"], says: /cannot be reached: / },
-      { argv: ["vault", "verify", "--key", "s3cret", "--burn"], says: /unknown option '--burn'/ },
+      {
+        argv: ["vault", "verify", "--key", "s3cret"],
+        says: /the key is no argument, .* AGENTCTL_KEY or pass --key-file/,
+      },
+      { argv: ["vault", "verify", "--burn"], says: /unknown option '--burn'/ },
       { argv: ["vault", "verify", "a", "b"], says: /expected \[bundle\] after `vault verify`/ },
       { argv: ["vault", "prove", "--url", "http://127.0.0.1:1"], says: /expected <decision>/ },
       { argv: ["vault", "verify", join(ROOT, "package.json")], says: /is not a bundle/ },
@@ -268,10 +271,12 @@ describe("agentctl vault", () => {
     }
 
     it("says what the service refused, and never the key.", async () => {
-      const unknown = await agentctl(["vault", "prove", "dec_unknown", "--url", served.http, "--key", served.adminKey]);
+      const unknown = await agentctl(["vault", "prove", "dec_unknown", "--url", served.http], {
+        AGENTCTL_KEY: served.adminKey,
+      });
       expect(unknown.code).to.equal(2);
       expect(unknown.stderr).to.include("404").and.to.include("dec_unknown").and.not.include(served.adminKey);
-      const refused = await agentctl(["vault", "export", "--url", served.http, "--key", "acp_wrong"]);
+      const refused = await agentctl(["vault", "export", "--url", served.http], { AGENTCTL_KEY: "acp_wrong" });
       expect(refused.code).to.equal(2);
       expect(refused.stderr).to.include("401").and.not.include("acp_wrong");
     });
@@ -285,7 +290,7 @@ describe("agentctl vault", () => {
       const target = await addressOf(elsewhere);
       const redirecting = createServer((_, response) => response.writeHead(307, { location: target }).end());
       const url = await addressOf(redirecting);
-      const { code } = await agentctl(["vault", "verify", "--url", url, "--key", "s3cret"]);
+      const { code } = await agentctl(["vault", "verify", "--url", url], { AGENTCTL_KEY: "s3cret" });
       expect(code).to.equal(2);
       expect(heard).to.deep.equal([]);
       for (const server of [elsewhere, redirecting]) server.close();
@@ -303,7 +308,9 @@ describe("agentctl vault", () => {
       for (const argv of [["--help"], ["vault", "--help"], ["vault", "verify", "--help"]]) {
         const { code, stdout } = await agentctl(argv);
         expect(code, argv.join(" ")).to.equal(0);
-        expect(stdout).to.include("vault verify").and.to.include("Exit codes:");
+        expect(stdout)
+          .to.match(/\bvault .*\bverify/)
+          .and.to.include("Exit codes:");
       }
     });
   });

@@ -76,11 +76,8 @@ describeInBrowser("signing in to the dashboard by OpenID Connect", () => {
     const { escalation } = await service.rest(`GET /v1/enforce/escalations/${id}`);
     const person = `oidc:${issuer.url}|1`;
     expect(escalation).to.include({ resolved_by: person, resolved_by_name: "alice@example.com" });
-    const environment = { ACP_URL: service.http, ACP_KEY: service.adminKey };
-    const explained = await agentctl(
-      ["vault", "explain", decision_id, "--url", service.http, "--key", service.adminKey],
-      environment,
-    );
+    const environment = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
+    const explained = await agentctl(["vault", "explain", decision_id], environment);
     expect(`${explained.stdout}${explained.stderr}`).to.contain(person);
     await page.goto(`/escalations/${id}`);
     const resolver = page.locator(".outcome .actor");

@@ -171,7 +171,7 @@ describe("arguments that are called as something every object inherits", () => {
         expect(run.failed, JSON.stringify(run)).to.equal(0);
         expect(run.passed).to.be.above(5);
       }
-      const verified = await agentctl(["vault", "verify", "--url", later.http, "--key", gateway.adminKey]);
+      const verified = await agentctl(["vault", "verify", "--url", later.http], { AGENTCTL_KEY: gateway.adminKey });
       expect(verified.code, verified.stdout + verified.stderr).to.equal(0);
     } finally {
       wiresOfLater.close();

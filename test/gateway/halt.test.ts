@@ -91,7 +91,7 @@ describe("a workspace that agentctl halts", () => {
     expect(await decided(gateway.adminKey, gateway.agentId)).to.include({ decision: "allow" });
     const auditor: { secret?: string } = await gateway.rest("POST /v1/admin/keys", { name: "a", role: "auditor" });
     const refused = await agentctl(["halt"], { AGENTCTL_URL: gateway.http, AGENTCTL_KEY: auditor.secret ?? "" });
-    expect(refused.code).to.equal(2);
+    expect(refused.code).to.equal(1);
     expect(refused.stderr).to.contain("may not call `UpdateWorkspace`");
   });
 });

@@ -383,8 +383,8 @@ describe("signing in by OpenID Connect", function () {
     const resolved = await resolve({ ...other, email: "asker@b.c", preferred_username: "asker" });
     const answered = { resolved_by: nameOf("other"), resolved_by_name: "asker@b.c" };
     expect(JSON.parse(resolved.text).escalation).to.include(answered);
-    const env = { ACP_URL: service.http, ACP_API_KEY: service.adminKey };
-    const verified = await agentctl(["vault", "verify", "--url", service.http, "--key", service.adminKey], env);
+    const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
+    const verified = await agentctl(["vault", "verify"], env);
     expect(verified.code, verified.stderr).to.equal(0);
   });
 

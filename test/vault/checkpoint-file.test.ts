@@ -25,7 +25,7 @@ describe("the file of kept checkpoints", () => {
   });
 
   const verify = ({ http, adminKey }: TestService = service) =>
-    agentctl(["vault", "verify", "--url", http, "--key", adminKey, "--json", "--against", path]);
+    agentctl(["vault", "verify", "--url", http, "--json", "--against", path], { AGENTCTL_KEY: adminKey });
   const textOf = () => readFile(path, "utf8");
 
   it("gets a checkpoint of the log at the start, which the log contains later, and only its owner reads it.", async () => {

@@ -1,0 +1,618 @@
+import { textAt } from "../verify/json.ts";
+import type { Command } from "./command.ts";
+import { createChange, createList, createShow, type Members } from "./objects.ts";
+import type { Column } from "./table.ts";
+
+const ENFORCE = "/v1/enforce";
+const ADMIN = "/v1/admin";
+
+/** Returns the path below a collection to one object, or to a part of it. */
+const at =
+  (collection: string, rest = "") =>
+  (id = ""): string =>
+    `${collection}/${encodeURIComponent(id)}${rest}`;
+
+const AGENTS = `${ENFORCE}/agents`;
+const OF_AGENT: Members = { agent: "agent_id" };
+const ID_AND_NAME: readonly Column[] = [
+  { head: "ID", of: (row) => idIn(row) },
+  { head: "NAME", of: "name" },
+];
+const idIn = (row: object): string => Object.entries(row).find(([name]) => name.endsWith("_id"))?.[1] ?? "";
+const CREATED: Column = { head: "CREATED", of: "created_at" };
+const STATUS: Column = { head: "STATUS", of: "status" };
+const EXPIRES: Column = { head: "EXPIRES", of: "expires_at" };
+const AGENT: Column = { head: "AGENT", of: "agent_id" };
+
+const agents: readonly Command[] = [
+  createList({
+    name: "agents list",
+    summary: "list the agents",
+    path: AGENTS,
+    rows: "agents",
+    columns: [
+      ...ID_AND_NAME,
+      STATUS,
+      { head: "TRUST", of: "trust_level" },
+      { head: "LAST ACTION", of: "last_action_at" },
+      { head: "REGISTERED", of: "registered_at" },
+    ],
+    filters: { status: "status", department: "department_id", search: "q" },
+  }),
+  createShow({
+    name: "agents show",
+    summary: "show an agent with its last decisions",
+    argument: "agent",
+    path: at(AGENTS),
+  }),
+  createChange({
+    name: "agents create",
+    summary: "register an agent",
+    details: ["", "`--file` gives other members, such as `permissions`."],
+    method: "POST",
+    arguments: "<name>",
+    path: () => AGENTS,
+    positionals: ["name"],
+    members: { description: "description", framework: "framework", capability: "capabilities" },
+    takesFile: true,
+    done: "registered agent",
+  }),
+  createChange({
+    name: "agents deactivate",
+    summary: "have every action of an agent blocked from now on",
+    method: "DELETE",
+    arguments: "<agent>",
+    path: at(AGENTS),
+    question: (id) => `deactivate agent ${id}?`,
+    done: "deactivated agent",
+  }),
+  createChange({
+    name: "agents revoke",
+    summary: "revoke an agent with all of its authority, and print the signed certificate",
+    details: ["", "Keep the certificate of `--json`: `agentctl certificate verify` verifies it offline."],
+    method: "POST",
+    arguments: "<agent>",
+    path: at(AGENTS, "/revoke"),
+    members: { reason: "reason" },
+    question: (id) => `revoke agent ${id} for ever?`,
+    done: "revoked agent",
+  }),
+];
+
+const KEYS = `${ADMIN}/keys`;
+const keys: readonly Command[] = [
+  createList({
+    name: "keys list",
+    summary: "list the API keys of the workspace",
+    path: KEYS,
+    rows: "keys",
+    columns: [
+      ...ID_AND_NAME,
+      { head: "ROLE", of: "role" },
+      { head: "PREFIX", of: "prefix" },
+      { head: "OWNER", of: (row) => textAt(row, "owner_name") || textAt(row, "owner") },
+      CREATED,
+      EXPIRES,
+      { head: "REVOKED", of: "revoked_at" },
+    ],
+  }),
+  createChange({
+    name: "keys create",
+    summary: "create an API key; its secret is shown this once",
+    method: "POST",
+    arguments: "<name>",
+    path: () => KEYS,
+    positionals: ["name"],
+    members: { role: "role", agent: "agent_id", owner: "owner", ttl: "ttl_seconds" },
+    secret: "secret",
+    done: "created key",
+  }),
+  createChange({
+    name: "keys revoke",
+    summary: "end an API key",
+    method: "DELETE",
+    arguments: "<key>",
+    path: at(KEYS),
+    question: (id) => `end key ${id}?`,
+    done: "ended key",
+  }),
+];
+
+const TOOLS = `${ENFORCE}/tools`;
+const tools: readonly Command[] = [
+  createList({
+    name: "tools list",
+    summary: "list the registered tools",
+    path: TOOLS,
+    rows: "tools",
+    columns: [
+      { head: "NAME", of: "name", max: 60 },
+      { head: "VERSION", of: "version" },
+      { head: "SOURCE", of: "source" },
+      { head: "REGISTERED", of: "registered_at" },
+      { head: "DESCRIPTION", of: "description" },
+    ],
+  }),
+  createShow({
+    name: "tools show",
+    summary: "show a tool with its versions",
+    argument: "name",
+    // A name with slashes is a path of its own.
+    path: (name) => `${TOOLS}/${name.split("/").map(encodeURIComponent).join("/")}`,
+  }),
+  createChange({
+    name: "tools create",
+    summary: "register a tool, or its next version",
+    details: ["", "`--file` gives `name`, `description` and `input_schema`."],
+    method: "POST",
+    arguments: "[name]",
+    path: () => TOOLS,
+    positionals: ["name"],
+    members: { description: "description" },
+    takesFile: true,
+    done: "registered tool",
+  }),
+];
+
+const MANDATES = `${ENFORCE}/mandates`;
+const mandates: readonly Command[] = [
+  createList({
+    name: "mandate list",
+    summary: "list the mandates",
+    path: MANDATES,
+    rows: "mandates",
+    columns: [
+      ...ID_AND_NAME,
+      STATUS,
+      { head: "MODE", of: "mode" },
+      { head: "SCOPE", of: "scope" },
+      { head: "VERSION", of: "version" },
+      { head: "PACK", of: "pack" },
+      { head: "UPDATED", of: "updated_at" },
+    ],
+    filters: { status: "status", "as-written": "as_written" },
+  }),
+  createShow({
+    name: "mandate show",
+    summary: "show a mandate with its versions",
+    argument: "mandate",
+    path: at(MANDATES),
+  }),
+  createChange({
+    name: "mandate archive",
+    summary: "put a mandate out of force",
+    method: "DELETE",
+    arguments: "<mandate>",
+    path: at(MANDATES),
+    question: (id) => `archive mandate ${id}?`,
+    done: "archived mandate",
+  }),
+];
+
+const ESCALATIONS = `${ENFORCE}/escalations`;
+const resolve = (name: string, resolution: string): Command =>
+  createChange({
+    name: `escalations ${name}`,
+    summary: `${name} an action that waits for a person`,
+    method: "POST",
+    arguments: "<escalation>",
+    path: at(ESCALATIONS, "/resolve"),
+    members: { note: "note" },
+    fixed: { resolution },
+    done: resolution,
+  });
+const escalations: readonly Command[] = [
+  createList({
+    name: "escalations list",
+    summary: "list the actions that wait, or waited, for a person",
+    path: ESCALATIONS,
+    rows: "escalations",
+    columns: [
+      { head: "ID", of: "escalation_id" },
+      STATUS,
+      { head: "AGENT", of: "agent_name" },
+      { head: "ACTION", of: "action_type" },
+      { head: "TOOL", of: "tool" },
+      CREATED,
+      EXPIRES,
+      { head: "RESOLVED BY", of: (row) => textAt(row, "resolved_by_name") || textAt(row, "resolved_by") },
+    ],
+    filters: { status: "status", ...OF_AGENT },
+  }),
+  createShow({
+    name: "escalations show",
+    summary: "show what waits for a person, with the reasons",
+    argument: "escalation",
+    path: at(ESCALATIONS),
+  }),
+  resolve("approve", "approved"),
+  resolve("reject", "rejected"),
+];
+
+const DECISIONS = `${ENFORCE}/decisions`;
+const decisions: readonly Command[] = [
+  createList({
+    name: "decisions list",
+    summary: "list the decisions, newest first",
+    path: DECISIONS,
+    rows: "decisions",
+    columns: [
+      { head: "ID", of: "decision_id" },
+      { head: "DECIDED", of: "decided_at" },
+      { head: "DECISION", of: "decision" },
+      { head: "AGENT", of: "agent_name", max: 24 },
+      { head: "ACTION", of: "action_type", max: 28 },
+      { head: "REASON", of: "reason", max: 60 },
+    ],
+    filters: {
+      ...OF_AGENT,
+      decision: "decision",
+      "action-type": "action_type",
+      tool: "tool",
+      session: "session_id",
+      since: "since",
+      until: "until",
+    },
+  }),
+  createShow({
+    name: "decisions show",
+    summary: "show a decision with its receipt",
+    argument: "decision",
+    path: at(DECISIONS),
+  }),
+];
+
+const limits: readonly Command[] = [
+  createList({
+    name: "limits list",
+    summary: "list the velocity limits and sequences in force",
+    path: `${ENFORCE}/limits`,
+    rows: "limits",
+    columns: [
+      { head: "MANDATE", of: "mandate_name" },
+      { head: "RULE", of: "rule", max: 40 },
+      { head: "DECISION", of: "decision" },
+      { head: "TOOL", of: "tool" },
+      { head: "COUNT", of: "max_count" },
+      { head: "SECONDS", of: "window_seconds" },
+      { head: "SCOPE", of: "scope" },
+    ],
+    filters: OF_AGENT,
+  }),
+];
+
+const WORKSPACES = `${ADMIN}/workspaces`;
+const workspaces: readonly Command[] = [
+  createList({
+    name: "workspaces list",
+    summary: "list the workspaces",
+    path: WORKSPACES,
+    rows: "workspaces",
+    columns: [
+      ...ID_AND_NAME,
+      { head: "DEFAULT", of: "default_decision" },
+      { head: "FOUR EYES", of: "four_eyes" },
+      { head: "INITIAL TRUST", of: "initial_trust" },
+      CREATED,
+    ],
+  }),
+  createShow({
+    name: "workspaces show",
+    summary: "show a workspace's settings",
+    argument: "workspace",
+    path: at(WORKSPACES),
+  }),
+  createChange({
+    name: "workspaces create",
+    summary: "create a workspace with an admin key, whose secret is shown this once",
+    details: ["", "`--file` gives settings, such as `four_eyes`."],
+    method: "POST",
+    arguments: "<workspace>",
+    path: () => WORKSPACES,
+    positionals: ["workspace_id"],
+    members: { name: "name" },
+    takesFile: true,
+    secret: "secret",
+    done: "created workspace",
+  }),
+  createChange({
+    name: "workspaces update",
+    summary: "change settings of a workspace",
+    details: ["", "`--file` gives the settings to change, such as `four_eyes`; the others stay as they are."],
+    method: "PATCH",
+    arguments: "<workspace>",
+    path: at(WORKSPACES),
+    members: { name: "name" },
+    takesFile: true,
+    done: "changed workspace",
+  }),
+];
+
+const WEBHOOKS = `${ENFORCE}/webhooks`;
+const webhooks: readonly Command[] = [
+  createList({
+    name: "webhooks list",
+    summary: "list the webhooks",
+    path: WEBHOOKS,
+    rows: "webhooks",
+    columns: [
+      { head: "ID", of: "webhook_id" },
+      { head: "URL", of: "url", max: 60 },
+      { head: "ACTIVE", of: "is_active" },
+      { head: "FAILURES", of: "failures" },
+      { head: "EVENTS", of: "events" },
+    ],
+  }),
+  createShow({ name: "webhooks show", summary: "show a webhook", argument: "webhook", path: at(WEBHOOKS) }),
+  createChange({
+    name: "webhooks create",
+    summary: "have events sent to a URL; the secret that signs them is shown this once",
+    method: "POST",
+    arguments: "<url>",
+    path: () => WEBHOOKS,
+    positionals: ["url"],
+    members: { event: "events" },
+    secret: "secret",
+    done: "created webhook",
+  }),
+  createChange({
+    name: "webhooks update",
+    summary: "pause or resume a webhook, or change its events",
+    details: ["", "`--file` gives other members, such as `url`."],
+    method: "PATCH",
+    arguments: "<webhook>",
+    path: at(WEBHOOKS),
+    members: { event: "events", pause: "is_active", resume: "is_active" },
+    takesFile: true,
+    done: "changed webhook",
+  }),
+  createChange({
+    name: "webhooks delete",
+    summary: "remove a webhook",
+    method: "DELETE",
+    arguments: "<webhook>",
+    path: at(WEBHOOKS),
+    question: (id) => `remove webhook ${id}?`,
+    done: "removed webhook",
+  }),
+  createChange({
+    name: "webhooks test",
+    summary: "send a test event to a webhook, and tell what it answered",
+    method: "POST",
+    arguments: "<webhook>",
+    path: at(WEBHOOKS, ":test"),
+    done: "tested webhook",
+  }),
+  createChange({
+    name: "webhooks rotate-secret",
+    summary: "give a webhook a new secret, which is shown this once",
+    method: "POST",
+    arguments: "<webhook>",
+    path: at(WEBHOOKS, "/secret:rotate"),
+    secret: "secret",
+    done: "new secret of webhook",
+  }),
+  createList({
+    name: "webhooks deliveries",
+    summary: "list the latest deliveries of a webhook",
+    arguments: "<webhook>",
+    path: at(WEBHOOKS, "/deliveries"),
+    rows: "deliveries",
+    columns: [
+      { head: "TIME", of: "at" },
+      { head: "EVENT", of: "event" },
+      { head: "ATTEMPT", of: "attempt" },
+      { head: "DELIVERED", of: "delivered" },
+      { head: "STATUS", of: "status_code" },
+      { head: "ERROR", of: "error", max: 60 },
+    ],
+  }),
+];
+
+const DEPARTMENTS = `${ENFORCE}/departments`;
+const departments: readonly Command[] = [
+  createList({
+    name: "departments list",
+    summary: "list the departments",
+    path: DEPARTMENTS,
+    rows: "departments",
+    columns: [...ID_AND_NAME, { head: "AGENTS", of: "member_count" }, CREATED],
+  }),
+  createShow({
+    name: "departments show",
+    summary: "show a department with its agents",
+    argument: "department",
+    path: at(DEPARTMENTS),
+  }),
+  createChange({
+    name: "departments create",
+    summary: "create a department",
+    method: "POST",
+    arguments: "<name>",
+    path: () => DEPARTMENTS,
+    positionals: ["name"],
+    members: { description: "description" },
+    done: "created department",
+  }),
+  createChange({
+    name: "departments delete",
+    summary: "remove a department",
+    method: "DELETE",
+    arguments: "<department>",
+    path: at(DEPARTMENTS),
+    question: (id) => `remove department ${id}?`,
+    done: "removed department",
+  }),
+  ...(["PUT", "DELETE"] as const).map((method) =>
+    createChange({
+      name: `departments ${method === "PUT" ? "add" : "remove"}`,
+      summary: method === "PUT" ? "put an agent into a department" : "take an agent out of a department",
+      method,
+      arguments: "<department> <agent>",
+      path: (department = "", agent = "") => at(DEPARTMENTS, `/members/${encodeURIComponent(agent)}`)(department),
+      done: method === "PUT" ? "added to department" : "removed from department",
+    }),
+  ),
+];
+
+const REVOCATIONS = `${ENFORCE}/revocations`;
+const INCIDENTS = `${ENFORCE}/incidents`;
+const incidents: readonly Command[] = [
+  createList({
+    name: "revocations list",
+    summary: "list the revocations of agents",
+    path: REVOCATIONS,
+    rows: "revocations",
+    columns: [
+      { head: "ID", of: "revocation_id" },
+      { head: "AGENT", of: "agent_name" },
+      { head: "REVOKED", of: "revoked_at" },
+      { head: "BY", of: "revoked_by" },
+      { head: "REASON", of: "reason" },
+    ],
+  }),
+  createShow({
+    name: "revocations show",
+    summary: "show the certificate of a revocation",
+    argument: "revocation",
+    path: at(REVOCATIONS),
+  }),
+  createList({
+    name: "incidents list",
+    summary: "list the incidents",
+    path: INCIDENTS,
+    rows: "incidents",
+    columns: [
+      { head: "ID", of: "incident_id" },
+      { head: "KIND", of: "kind" },
+      AGENT,
+      CREATED,
+      { head: "SUMMARY", of: "summary", max: 60 },
+    ],
+  }),
+  createShow({ name: "incidents show", summary: "show an incident", argument: "incident", path: at(INCIDENTS) }),
+];
+
+interface AuthorityKind {
+  /** Word of the command, in the plural, which is also the last part of the path. */
+  readonly plural: string;
+  readonly singular: string;
+  readonly columns: readonly Column[];
+  readonly members?: Members;
+  readonly filters?: Members;
+  readonly secret?: string;
+}
+
+const USES: Column = { head: "USES", of: "uses" };
+const OF: Members = { ...OF_AGENT, ttl: "ttl_seconds" };
+const AUTHORITY: readonly AuthorityKind[] = [
+  {
+    plural: "sessions",
+    singular: "session",
+    columns: [AGENT, { head: "PURPOSE", of: "purpose" }],
+    members: { ...OF, purpose: "purpose" },
+  },
+  {
+    plural: "credentials",
+    singular: "credential",
+    columns: [AGENT, { head: "NAME", of: "name" }, { head: "PREFIX", of: "prefix" }],
+    members: { ...OF, name: "name" },
+    secret: "secret",
+  },
+  {
+    plural: "grants",
+    singular: "grant",
+    columns: [
+      { head: "FROM", of: "grantor_agent_id" },
+      { head: "TO", of: "grantee_agent_id" },
+      { head: "ACTIONS", of: "action_types" },
+      USES,
+    ],
+    filters: { parent: "parent_grant_id" },
+  },
+  {
+    plural: "temporal-windows",
+    singular: "temporal window",
+    columns: [AGENT, { head: "ACTIONS", of: "action_types" }, USES],
+  },
+  {
+    plural: "intent-contracts",
+    singular: "intent contract",
+    columns: [AGENT, { head: "GOAL", of: "goal" }, { head: "ACTIONS", of: "actions" }],
+  },
+  {
+    plural: "federation-tokens",
+    singular: "federation token",
+    columns: [AGENT, { head: "AUDIENCE", of: "audience" }, USES],
+    secret: "token",
+  },
+  {
+    plural: "mcp-tool-policies",
+    singular: "MCP tool policy",
+    columns: [
+      AGENT,
+      { head: "SERVER", of: "server" },
+      { head: "TOOL", of: "tool" },
+      { head: "DECISION", of: "decision" },
+    ],
+  },
+];
+
+const authority: readonly Command[] = AUTHORITY.flatMap(
+  ({ plural, singular, columns, members = {}, filters = {}, secret }) => {
+    const path = `${ENFORCE}/${plural}`;
+    const argument = singular.toLowerCase().replaceAll(" ", "-");
+    return [
+      createList({
+        name: `${plural} list`,
+        summary: `list the ${plural === "mcp-tool-policies" ? "MCP tool policies" : plural.replaceAll("-", " ")}`,
+        path,
+        rows: plural.replaceAll("-", "_"),
+        columns: [{ head: "ID", of: idIn }, ...columns, STATUS, EXPIRES],
+        filters: { ...OF_AGENT, ...filters },
+      }),
+      createShow({ name: `${plural} show`, summary: `show ${a(singular)}`, argument, path: at(path) }),
+      createChange({
+        name: `${plural} create`,
+        summary: `create ${a(singular)}`,
+        details: ["", `\`--file\` gives the members of POST ${path}.`],
+        method: "POST",
+        arguments: "",
+        path: () => path,
+        members,
+        takesFile: true,
+        ...(secret === undefined ? {} : { secret }),
+        done: `created ${singular}`,
+      }),
+      createChange({
+        name: `${plural} end`,
+        summary: `end ${a(singular)} at once`,
+        method: "DELETE",
+        arguments: `<${argument}>`,
+        path: at(path),
+        question: (id) => `end ${singular} ${id}?`,
+        done: `ended ${singular}`,
+      }),
+    ];
+  },
+);
+
+function a(noun: string): string {
+  return `${/^[aeiouM]/.test(noun) ? "an" : "a"} ${noun}`;
+}
+
+/** Commands for the objects of the service, in the order of the help. */
+export const OBJECT_COMMANDS: readonly Command[] = [
+  ...agents,
+  ...keys,
+  ...tools,
+  ...mandates,
+  ...escalations,
+  ...decisions,
+  ...limits,
+  ...workspaces,
+  ...webhooks,
+  ...departments,
+  ...incidents,
+  ...authority,
+];
