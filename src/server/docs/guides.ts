@@ -77,6 +77,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
       guide("errors", "Errors", "src/server/ERRORS.md"),
       guide("configuration", "Configuration", "src/server/CONFIGURATION.md"),
       guide("deployment", "Deployment", "src/server/DEPLOYMENT.md"),
+      guide("deploying", "Deploying step by step", "src/deploy/README.md"),
       guide("upgrades", "Upgrades", "src/store/GUIDE.md"),
     ],
   },
