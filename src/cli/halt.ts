@@ -1,6 +1,6 @@
 import { isJsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
-import { type Command, CommandError, type CommandInput } from "./command.ts";
-import { serviceFrom } from "./service.ts";
+import { type Command, CommandError } from "./command.ts";
+import { type CallService, serviceFrom } from "./service.ts";
 
 const PATH = "/v1/admin/workspaces";
 /** The workspace whose admins see all others. */
@@ -21,8 +21,9 @@ export const halt: Command = {
   exit: "failure",
   async run(input) {
     const halted = !input.has("off");
-    const workspaceId = await ownWorkspace(input);
-    const { workspace } = await serviceFrom(input)(`${PATH}/${workspaceId}`, { method: "PATCH", body: { halted } });
+    const call = serviceFrom(input);
+    const workspaceId = await ownWorkspace(call);
+    const { workspace } = await call(`${PATH}/${workspaceId}`, { method: "PATCH", body: { halted } });
     // A service that does not know the setting would ignore it.
     if (valueAt(workspace, "halted") !== halted)
       throw new CommandError("the service did not say that it took the setting");
@@ -34,8 +35,8 @@ export const halt: Command = {
 };
 
 /** Returns the workspace of the key. An admin of the default workspace sees all of them. */
-async function ownWorkspace(input: CommandInput): Promise<string> {
-  const page = await serviceFrom(input)(PATH, { query: { page_size: 2 } });
+async function ownWorkspace(call: CallService): Promise<string> {
+  const page = await call(PATH, { query: { page_size: 2 } });
   const [first, ...others] = listAt(page, "workspaces").filter(isJsonRecord);
   return others.length > 0 || first === undefined ? DEFAULT_WORKSPACE : textAt(first, "workspace_id");
 }

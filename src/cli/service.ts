@@ -2,6 +2,7 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "../verify/json.ts";
 import { parseJson } from "./bundle.ts";
+import { fetchFrom } from "./client-certificate.ts";
 import { CommandError, type CommandInput, ServiceError, ServiceFailedError } from "./command.ts";
 import { readInput } from "./input-file.ts";
 
@@ -50,7 +51,7 @@ export type CallService = (path: string, request?: ServiceRequest) => Promise<Js
 
 /** Connects to the `--url` of a command with its `--key`. Throws `CommandError` if the address or the key is missing. */
 export function serviceFrom(input: CommandInput): CallService {
-  return createCall(addressFrom(input), keyFrom(input));
+  return createCall(addressFrom(input), createSend(input));
 }
 
 /**
@@ -60,7 +61,7 @@ export function serviceFrom(input: CommandInput): CallService {
 export async function* streamFrom(input: CommandInput, path: string, body: object): AsyncGenerator<JsonRecord> {
   const address = addressFrom(input);
   const request = { method: "POST", body, accept: "application/x-ndjson" } as const;
-  const reply = await createSend(address, keyFrom(input))(path, request, null);
+  const reply = await createSend(input)(path, request, null);
   if (!reply.ok || reply.body === null) answerFrom(address, path, reply, parseJson(await reply.text()));
   const lines = createInterface({ input: Readable.fromWeb(reply.body as never), crlfDelay: Number.POSITIVE_INFINITY });
   try {
@@ -100,8 +101,7 @@ function reasonOf({ cause, message }: Error): string {
   return code ?? reason ?? message;
 }
 
-function createCall(address: URL, key: string): CallService {
-  const send = createSend(address, key);
+function createCall(address: URL, send: Send): CallService {
   return async (path, request = {}) => {
     const reply = await send(path, request, AbortSignal.timeout(Math.max(TIMEOUT_MS, request.timeoutMs ?? 0)));
     const text = await reply.text().catch((error: Error) => {
@@ -113,7 +113,8 @@ function createCall(address: URL, key: string): CallService {
 
 type Send = (path: string, request: ServiceRequest, signal: AbortSignal | null) => Promise<Response>;
 
-function createSend(address: URL, key: string): Send {
+function createSend(input: CommandInput): Send {
+  const [address, key, fetch] = [addressFrom(input), keyFrom(input), fetchFrom(input.io)];
   const base = address.href.replace(/\/$/, "");
   return (path, { method = "GET", query = {}, body, timeoutMs, accept }, signal) => {
     const pairs = Object.entries(query).map(([name, value]) => [name, String(value)]);

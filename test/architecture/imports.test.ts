@@ -152,7 +152,9 @@ const CONFINED: readonly { readonly packages: RegExp; readonly to: RegExp; reado
   { packages: /^@bufbuild\/protovalidate$/, to: /^src\/server\// },
   { packages: /^@grpc\/reflection$|^grpc-health-check$/, to: /^src\/server\// },
   { packages: /^@grpc\/grpc-js$/, to: /^src\/(server|client\/node)\// },
-  { packages: /^(@modelcontextprotocol\/|undici$)/, to: /^src\/gateway\// },
+  { packages: /^@modelcontextprotocol\//, to: /^src\/gateway\// },
+  // `agentctl` shows a client certificate, for which Node's own `fetch` has no option.
+  { packages: /^undici$/, to: /^src\/(gateway\/|cli\/client-certificate\.ts$)/ },
   { packages: /^(markdown-it|minisearch)$/, to: /^src\/server\/docs\// },
   { packages: /^openid-client$/, to: /^src\/server\/dashboard\// },
   { packages: /^@opentelemetry\//, to: /^src\/tracing\// },

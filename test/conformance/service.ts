@@ -57,7 +57,7 @@ const TABLES = [
   ["mcp_tool", "t"],
   [
     "workspace",
-    "(t.name, t.default_decision, t.initial_trust_tenths, t.approval_ignores, t.escalation_ttl_seconds, t.approval_ttl_seconds, t.four_eyes, t.max_pending_escalations_per_agent, t.key_ttl_days)",
+    "(t.name, t.default_decision, t.initial_trust_tenths, t.approval_ignores, t.escalation_ttl_seconds, t.approval_ttl_seconds, t.four_eyes, t.max_pending_escalations_per_agent, t.key_ttl_days, t.halted)",
   ],
 ] as const;
 
