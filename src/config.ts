@@ -120,6 +120,8 @@ export interface Config {
   readonly signingKey: Secret | null;
   /** Secret that encrypts personal values and the secrets of webhooks; null: generated in `dataDir`. */
   readonly encryptionKey: Secret | null;
+  /** Earlier `encryptionKey`, for reading; the start encrypts anew what it finds under it. Null: none. */
+  readonly encryptionKeyOld: Secret | null;
   readonly host: string;
   /** 0: any free port. */
   readonly httpPort: number;
@@ -545,6 +547,11 @@ const VARIABLES = {
     "ACP_ENCRYPTION_KEY",
     encryptionKey,
     "secret that encrypts registered personal values and the secrets of webhooks and MCP servers, at least 32 characters; unset: generated in `ACP_DATA_DIR`; required with `DATABASE_URL`",
+  ),
+  encryptionKeyOld: optional(
+    "ACP_ENCRYPTION_KEY_OLD",
+    encryptionKey,
+    "earlier `ACP_ENCRYPTION_KEY`, under which values can still be read; each start encrypts them under the present one",
   ),
   host: variable("ACP_HOST", host, DEFAULT_HOST, "address to listen on"),
   httpPort: variable("ACP_HTTP_PORT", PORT, DEFAULT_HTTP_PORT, "port of REST, Connect and gRPC-Web; 0: any free port"),

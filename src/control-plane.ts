@@ -52,6 +52,7 @@ import { LongChecker } from "./policy/long/checker.ts";
 import {
   createRedaction,
   createRedactionProxy,
+  markOf,
   PERSONAL_KINDS,
   type Redaction,
   type RedactionProxy,
@@ -89,6 +90,7 @@ import { WrongKeys } from "./server/wrong-keys.ts";
 import { openDataDirectory } from "./store/data-directory.ts";
 import { type Database, openDatabase, stored } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
+import { reencrypt } from "./store/reencrypt.ts";
 import { startTracing } from "./tracing/open-telemetry.ts";
 import type { TraceSettings } from "./tracing/settings.ts";
 import type { Tracing } from "./tracing/tracing.ts";
@@ -465,11 +467,13 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   // Comes first, so that an invalid key leaves nothing open that would keep the process alive.
   const privateKey = await loadSigningKey(config.signingKey?.reveal(), join(config.dataDir, SIGNING_KEY_FILE));
   const keyPath = join(config.dataDir, ENCRYPTION_KEY_FILE);
-  const encryptor = createEncryptor(await loadEncryptionKey(config.encryptionKey?.reveal(), keyPath));
   const tls = await openTls(config, log);
   // Before anything that would keep the process alive.
   const tracing = options.traces === undefined ? undefined : await startTracing(options.traces, log);
+  const encryptionKey = await loadEncryptionKey(config.encryptionKey?.reveal(), keyPath);
+  const encryptor = createEncryptor(encryptionKey, config.encryptionKeyOld?.reveal());
   const database = await openDatabase({ url, ownerUrl, poolSize, log });
+  if (config.encryptionKeyOld !== null) await reencrypt({ pool: database.pool, encryptor, log, markOf });
   const metrics = new Registry();
   measureEventLoop(metrics);
   const { guardUrl, guardModel: name, guardKey: key, guardDeadlineMs: deadlineMs } = config;

@@ -5,6 +5,7 @@ import { AdminKeyMissing, type AdminKeyPlace, type FirstStart } from "./registry
 import { surviveUncaught } from "./server/errors.ts";
 import type { Addresses } from "./server/servers.ts";
 import { TraceSettingsError, traceSettingsFrom } from "./tracing/settings.ts";
+import { versionOf } from "./version.ts";
 import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/i;
@@ -47,7 +48,7 @@ function startNotice({ http, grpc }: Addresses, { adminKey, agentId }: FirstStar
   const body = { agent_id: agentId ?? "<agent_id>", action_type: "payment.send", action_content: "pay 12 EUR to ACME" };
   return [
     "",
-    "Agent Control Plane",
+    `Agent Control Plane ${versionOf()}`,
     `  dashboard                ${config.publicUrl ?? http}/  (sign in with the admin key)`,
     `  REST, Connect, gRPC-Web  ${http}  (described at ${http}/openapi.json)`,
     `  gRPC                     ${grpc}`,

@@ -24,6 +24,7 @@ const DEFAULTS: Config = {
   adminKey: null,
   signingKey: null,
   encryptionKey: null,
+  encryptionKeyOld: null,
   host: "127.0.0.1",
   httpPort: 7080,
   grpcPort: 7090,

@@ -65,6 +65,14 @@ const MAX_LENGTH = 256;
 const LONG = 8;
 const DOTS = "•••";
 
+/** Returns the keyed digest by which a value is found again. */
+export const markOf = (
+  encryptor: Pick<Encryptor, "digest">,
+  workspaceId: string,
+  kind: string,
+  value: string,
+): Buffer => encryptor.digest(workspaceId, `${kind} ${comparable(value)}`);
+
 /** Place of a value, for the encryptor. */
 export const valuePlace = (valueId: string): string => `value ${valueId}`;
 
@@ -124,7 +132,7 @@ export function createPersonalValues({ database, logs, encryptor }: PersonalValu
     for (const [index, each] of given.entries()) {
       const kind = kindFrom(`values[${index}].kind`, each.kind);
       const value = valueFrom(`values[${index}].value`, each.value);
-      const mark = encryptor.digest(workspaceId, `${kind} ${comparable(value)}`);
+      const mark = markOf(encryptor, workspaceId, kind, value);
       const valueId = `pv_${base32FromBytes(createUuidV7(Date.now()))}`;
       const sealedValue = encryptor.encrypt(workspaceId, valuePlace(valueId), value);
       const draft = { workspaceId, valueId, kind, sealedValue, mark, masked: masked(value) };

@@ -18,6 +18,7 @@ import type { TLSSocket } from "node:tls";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { versionOf } from "../version.ts";
 import { ConnectHandler } from "./connect.ts";
 import { CrossOrigins } from "./cross-origin.ts";
 import { errorBodyFrom, methodNotAllowed } from "./errors.ts";
@@ -151,9 +152,10 @@ const OK = JSON.stringify({ ok: true });
 
 /** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/schemas/mandate.json`. */
 function statusPages({ ready, metrics, openApi }: HttpServerOptions): readonly HttpRoute[] {
+  const alive = JSON.stringify({ ok: true, version: versionOf() });
   const mandateSchema = JSON.stringify(mandateFileSchema());
   return [
-    page("/healthz", (response) => sendJson(response, 200, OK)),
+    page("/healthz", (response) => sendJson(response, 200, alive)),
     page("/readyz", async (response) => {
       await ready();
       sendJson(response, 200, OK);

@@ -10,10 +10,21 @@ export interface Encryptor {
    * names column and row: `webhook.sealed_secret wh_…`.
    */
   encrypt(workspaceId: string, place: string, text: string): Buffer;
-  /** Decrypts. Throws ENCRYPTION_KEY_DIFFERS if key, place or bytes differ. */
+  /** Decrypts, under the present key or the earlier one. Throws ENCRYPTION_KEY_DIFFERS if key, place or bytes differ. */
   decrypt(workspaceId: string, place: string, encrypted: Uint8Array): string;
+  /**
+   * Decrypts and encrypts under the present key; undefined if the bytes are encrypted under it already. Throws
+   * ENCRYPTION_KEY_DIFFERS as `decrypt` does.
+   */
+  renew(workspaceId: string, place: string, encrypted: Uint8Array): Renewed | undefined;
   /** Keyed digest: only holders of the key can use it to tell whether two texts are equal. */
   digest(workspaceId: string, text: string): Buffer;
+}
+
+/** A text that was encrypted anew. */
+export interface Renewed {
+  readonly text: string;
+  readonly encrypted: Buffer;
 }
 
 const CIPHER = "aes-256-gcm";
@@ -37,8 +48,33 @@ function keyDiffers(cause: unknown): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.ENCRYPTION_KEY_DIFFERS, message, {}, { cause });
 }
 
-/** Creates an encryptor: AES-256-GCM (NIST SP 800-38D) and HMAC-SHA-256, with keys derived by HKDF (RFC 5869). */
-export function createEncryptor(secret: string): Encryptor {
+/**
+ * Creates an encryptor that encrypts under `secret`, and also decrypts what was encrypted under `earlier`. AES-256-GCM (NIST SP
+ * 800-38D) and HMAC-SHA-256, with keys derived by HKDF (RFC 5869).
+ */
+export function createEncryptor(secret: string, earlier?: string): Encryptor {
+  const present = createSingleKey(secret);
+  const old = earlier === undefined ? present : createSingleKey(earlier);
+  /** Returns the text with the key that decrypted it. */
+  const read = (workspaceId: string, place: string, bytes: Uint8Array): readonly [text: string, isPresent: boolean] => {
+    try {
+      return [present.decrypt(workspaceId, place, bytes), true];
+    } catch (error) {
+      if (old === present) throw error;
+      return [old.decrypt(workspaceId, place, bytes), false];
+    }
+  };
+  return {
+    ...present,
+    decrypt: (workspaceId, place, bytes) => read(workspaceId, place, bytes)[0],
+    renew(workspaceId, place, bytes) {
+      const [text, isPresent] = read(workspaceId, place, bytes);
+      return isPresent ? undefined : { text, encrypted: present.encrypt(workspaceId, place, text) };
+    },
+  };
+}
+
+function createSingleKey(secret: string): Omit<Encryptor, "renew"> {
   const deriveKey = (workspaceId: string, use: string): Buffer =>
     Buffer.from(hkdfSync("sha256", secret, workspaceId, `agentcontrol ${use} v1`, KEY_BYTES));
   const keys = new LRUCache<string, Keys>({

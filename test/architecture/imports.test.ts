@@ -9,7 +9,7 @@ import { type Import, importsOf, packageOf, ROOT, sourceFiles } from "./source-f
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // One process: the settings, then workers or the service itself.
-  "main.ts": ["workers.ts", "server", "config.ts", "registry", "tracing"],
+  "main.ts": ["workers.ts", "server", "config.ts", "registry", "tracing", "version.ts"],
   // Makes the first key before the workers start, so that one process alone prints it.
   "workers.ts": ["control-plane.ts", "server", "config.ts", "registry", "store", "async", "tracing"],
   // Builds every part and hands it its neighbours; nothing else knows them all.
@@ -53,7 +53,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "gen",
   ],
   // Wires and pipeline see messages and the callers' context alone, never the domain.
-  server: ["api", "json", "async", "tracing", "errors.ts", "gen"],
+  server: ["api", "json", "async", "tracing", "errors.ts", "version.ts", "gen"],
   // Maps messages to calls of the domain, one service a file.
   api: [
     "redaction",

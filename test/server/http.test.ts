@@ -9,6 +9,7 @@ import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_servic
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import type { HttpRoute } from "../../src/server/http.ts";
 import { sendText } from "../../src/server/http-reply.ts";
+import { versionOf } from "../../src/version.ts";
 import {
   connectOutcome,
   deferred,
@@ -52,7 +53,7 @@ describe("the HTTP port", () => {
   const text = async (path: string): Promise<string> => (await fetch(harness.url(path))).text();
 
   it("says that it is alive", async () => {
-    expect(await text("/healthz")).to.equal('{"ok":true}');
+    expect(await text("/healthz")).to.equal(`{"ok":true,"version":"${versionOf()}"}`);
   });
 
   it("is ready as long as the check passes, and says why it is not", async () => {

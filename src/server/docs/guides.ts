@@ -78,6 +78,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
       guide("configuration", "Configuration", "src/server/CONFIGURATION.md"),
       guide("deployment", "Deployment", "src/server/DEPLOYMENT.md"),
       guide("deploying", "Deploying step by step", "src/deploy/README.md"),
+      guide("replacing-keys", "Replacing keys", "src/server/KEYS.md"),
       guide("upgrades", "Upgrades", "src/store/GUIDE.md"),
     ],
   },

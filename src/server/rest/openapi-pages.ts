@@ -235,7 +235,7 @@ const OPERATIONS: readonly PageOperation[] = [
     ),
     parameters: [SERVER],
   },
-  page("/healthz", "Health", "Reports that the process runs", JSON_TYPE, { ok: true }),
+  page("/healthz", "Health", "Reports that the process runs", JSON_TYPE, { ok: true, version: "0.1.0" }),
   page("/readyz", "Ready", "Reports that the process serves and reaches its database", JSON_TYPE, { ok: true }),
   page("/metrics", "Metrics", "Shows metrics for Prometheus", TEXT_TYPE, "# TYPE acp_call_seconds histogram\n"),
   page("/.well-known/jwks.json", "Jwks", "Lists the public keys that sign certificates and checkpoints", JSON_TYPE, {
