@@ -93,6 +93,10 @@ export const OPTIONS = {
     isRepeatable: true,
     help: "kept checkpoints, one or many in a file such as that of ACP_CHECKPOINT_FILE, that the log must still contain; may be repeated",
   },
+  "database-url": {
+    value: "url",
+    help: "the PostgreSQL server of the scratch database; default: an embedded one. The password comes from PGPASSWORD",
+  },
   "keep-checkpoint": {
     value: "file",
     help: "write the verified checkpoint to this file, for `--checkpoint` of a later run",

@@ -71,7 +71,11 @@ function nearestOf(commands: readonly Command[], words: readonly string[]): stri
 
 /** Returns the help that lists several commands: with their summaries if they are of one family. */
 export function overviewOf(commands: readonly Command[]): string {
-  const families = Map.groupBy(commands, ({ name }) => name.split(" ")[0] ?? "");
+  const families = new Map<string, Command[]>();
+  for (const command of commands) {
+    const [word = ""] = command.name.split(" ");
+    families.set(word, [...(families.get(word) ?? []), command]);
+  }
   const isOne = families.size === 1;
   const rows = isOne
     ? commands.map((command) => [usageOf(command), command.summary] as const)

@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { VerificationError } from "../verify/verification-error.ts";
 import { versionOf } from "../version.ts";
 import { attachClaudeCode, attachCodex } from "./attach.ts";
+import { backupCheck } from "./backup-check.ts";
 import { certificateVerify } from "./certificate-verify.ts";
 import { printable } from "./columns.ts";
 import {
@@ -46,6 +47,7 @@ const OWN_COMMANDS: readonly Command[] = [
   vaultProve,
   vaultExplain,
   certificateVerify,
+  backupCheck,
   preflight,
   probe,
   mandateAskMay,
