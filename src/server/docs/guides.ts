@@ -79,6 +79,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
       guide("deployment", "Deployment", "src/server/DEPLOYMENT.md"),
       guide("deploying", "Deploying step by step", "src/deploy/README.md"),
       guide("replacing-keys", "Replacing keys", "src/server/KEYS.md"),
+      guide("sizing", "Sizing", "src/store/SIZING.md"),
       guide("upgrades", "Upgrades", "src/store/GUIDE.md"),
     ],
   },
