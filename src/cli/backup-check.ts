@@ -5,8 +5,8 @@ import { type SignedCheckpoint, verifyCheckpoint } from "../verify/checkpoint.ts
 import { type JsonRecord, textAt } from "../verify/json.ts";
 import { LogCheck } from "../verify/log-check.ts";
 import { VerificationError } from "../verify/verification-error.ts";
-import { readText } from "./bundle.ts";
 import { type Command, CommandError, type CommandInput } from "./command.ts";
+import { keptNotes } from "./kept-checkpoints.ts";
 import { cellText } from "./table.ts";
 import { pinnedKeys } from "./trust.ts";
 
@@ -33,7 +33,7 @@ export const backupCheck: Command = {
   options: ["against", "jwks", "public-key", "database-url"],
   async run(input) {
     const [dump = ""] = input.positionals;
-    const kept = await keptCheckpoints(input);
+    const kept = await readCheckpoints(input);
     const url = urlFrom(input);
     const interrupt = new AbortController();
     const stop = (): void => interrupt.abort(new CommandError("interrupted; the scratch database is removed"));
@@ -65,12 +65,14 @@ interface CheckedLog {
   readonly missing: number | undefined;
 }
 
-async function keptCheckpoints(input: CommandInput): Promise<readonly SignedCheckpoint[]> {
+/** Reads and verifies every checkpoint of `--against`. */
+async function readCheckpoints(input: CommandInput): Promise<readonly SignedCheckpoint[]> {
   const paths = input.options("against");
   if (paths.length === 0) return [];
   const keys = await pinnedKeys(input);
   if (keys === undefined) throw new CommandError("--against needs the keys to trust: pass --jwks or --public-key");
-  return Promise.all(paths.map(async (path) => verifyCheckpoint(await readText(path), keys)));
+  const notes = (await Promise.all(paths.map(keptNotes))).flat();
+  return Promise.all(notes.map((note) => verifyCheckpoint(note, keys)));
 }
 
 function urlFrom(input: CommandInput): string | undefined {

@@ -7,6 +7,11 @@ import { CommandError } from "./command.ts";
 /** A signature line of a note, and the empty lines after the note. */
 const END_OF_NOTE = /(?<=\n\u2014 [^\n]*\n)\n+(?=[^\n])/;
 
+/** Reads the notes in a file with one checkpoint or many, of any log. */
+export async function keptNotes(path: string): Promise<readonly string[]> {
+  return (await readText(path)).split(END_OF_NOTE).map((note) => `${note.trimEnd()}\n`);
+}
+
 /**
  * Reads the checkpoints of a log that somebody kept, from a file with one or many, and verifies them. Those of other logs in
  * the file are left out. Rejects if the file has none of this log, or one of it that no trusted key signed; the message names the
@@ -17,7 +22,7 @@ export async function keptCheckpoints(
   { origin }: Pick<Checkpoint, "origin">,
   keys: readonly PublicKey[],
 ): Promise<readonly SignedCheckpoint[]> {
-  const notes = (await readText(path)).split(END_OF_NOTE).map((note) => `${note.trimEnd()}\n`);
+  const notes = await keptNotes(path);
   const kept: SignedCheckpoint[] = [];
   const others = new Set<string>();
   for (const [index, note] of notes.entries()) {

@@ -40,7 +40,8 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
   const folder = join(root, "data");
   await mkdir(folder);
   const account = process.geteuid?.() === 0 ? await accountOf("postgres") : {};
-  if (account.uid !== undefined && account.gid !== undefined) for (const path of [root, folder]) await chown(path, account.uid, account.gid);
+  if (account.uid !== undefined && account.gid !== undefined)
+    for (const path of [root, folder]) await chown(path, account.uid, account.gid);
   const program = (name: string): string => join(DEBIAN_PROGRAMS, name);
   await run(program("initdb"), ["-D", folder, "-U", "owner", "-A", "trust", "-N", "-E", "UTF8"], account);
   const port = await freePort();
