@@ -53,6 +53,14 @@ export interface Portion {
   release(): void;
 }
 
+/** Largest portions that fit into a pot at once: an agent alone, with a fifth of the pot, may take each portion that is allowed. */
+const LARGEST_PORTIONS = 8;
+
+/** Returns the size of a pot whose portions have at most `largest`, and which has at least `least`. */
+export function potSizeFor(largest: number, least = 0): number {
+  return Math.max(least, LARGEST_PORTIONS * largest);
+}
+
 /** Amounts that a workspace and its agents hold. */
 interface WorkspaceShare {
   held: number;

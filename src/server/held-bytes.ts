@@ -1,4 +1,4 @@
-import { SharedPot } from "../async/shared-pot.ts";
+import { potSizeFor, SharedPot } from "../async/shared-pot.ts";
 import { overShare } from "../errors.ts";
 
 /**
@@ -6,15 +6,13 @@ import { overShare } from "../errors.ts";
  * answers. One workspace alone may hold half of them.
  */
 const MAX_HELD_BYTES = 268_435_456;
-/** Bodies of the largest size that fit at once: an agent alone, with a fifth of the bytes, may send each body that is allowed. */
-const LARGEST_BODIES = 8;
 
 /** Bytes that a call which may wait for a person counts besides its body. */
 export const WAITING_OVERHEAD = 4_096;
 
 /** Returns the bytes that a process holds at once, where one body or answer has at most `maxBytes`. */
 export function maxHeldBytesFor(maxBytes: number): number {
-  return Math.max(MAX_HELD_BYTES, LARGEST_BODIES * maxBytes);
+  return potSizeFor(maxBytes, MAX_HELD_BYTES);
 }
 
 /** Creates the pot of bytes of answers to unary calls that their callers have not read. */

@@ -4,6 +4,7 @@ import {
   type Holder,
   type IdleThing,
   type Portion,
+  potSizeFor,
   SharedPot,
   type SharedPotOptions,
   type ShareRefusal,
@@ -70,6 +71,13 @@ class NaivePot {
 }
 
 describe("a pot that workspaces share", () => {
+  it("sized for its largest portion has room for one of an agent, also beside one of another workspace.", () => {
+    const pot = potOf(potSizeFor(1_000));
+    pot.take({ workspaceId: "a", agentId: "b" }, 1_000);
+    pot.take({ workspaceId: "c", agentId: "d" }, 1_000);
+    expect([potSizeFor(1_000, 7_999), potSizeFor(1_000, 8_001)]).to.deep.equal([8_000, 8_001]);
+  });
+
   for (const [count, size] of [
     [1, 512],
     [2, 512],

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
 import { Counter, type Registry } from "prom-client";
-import { type Portion, SharedPot } from "../../async/shared-pot.ts";
+import { type Portion, potSizeFor, SharedPot } from "../../async/shared-pot.ts";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, overShare } from "../../errors.ts";
 import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator } from "../../registry/authenticator.ts";
@@ -80,12 +80,10 @@ const MAX_OWN_UPSTREAMS = 256;
  * hidden form.
  */
 const MAX_HELD_BYTES = 134_217_728;
-/** Bodies of the largest size that fit at once, so that an agent alone, with a fifth of the bytes, may send one. */
-const LARGEST_BODIES = 8;
 /** Bytes that each request counts besides its body. */
 const REQUEST_OVERHEAD = 4_096;
-/** Bytes of all answers that are read, scrubbed or not yet sent: eight of the largest whole ones. */
-const MAX_ANSWER_BYTES = 8 * MAX_RESPONSE_BYTES;
+/** Bytes of all answers that are read, scrubbed or not yet sent. */
+const MAX_ANSWER_BYTES = potSizeFor(MAX_RESPONSE_BYTES);
 const EVENT_STREAM = "text/event-stream";
 const EVENT_HEADERS = {
   "content-type": `${EVENT_STREAM}; charset=utf-8`,
@@ -135,7 +133,7 @@ class OpenAiProxy implements RedactionProxy {
     this.#options = options;
     this.#held = new SharedPot({
       name: "proxy_bytes",
-      size: options.maxHeldBytes ?? Math.max(MAX_HELD_BYTES, LARGEST_BODIES * options.maxBodyBytes),
+      size: options.maxHeldBytes ?? potSizeFor(options.maxBodyBytes, MAX_HELD_BYTES),
       unit: "bytes of requests to models",
       advice: "send less at once",
       retryAfterSeconds: 1,
