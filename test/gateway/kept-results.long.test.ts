@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { startBreakableLink } from "../support/breakable-link.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { call, decisionOf, type SlowServer, startSlowServer, textOf } from "./leaving-client.ts";
+import { call, decisionOf, leavingCall, type SlowServer, startSlowServer, textOf } from "./leaving-client.ts";
 import { until } from "./until.ts";
 
 const PAY = { name: "pay", arguments: { amount: 7 } };
@@ -80,13 +80,12 @@ describe("an approved call whose client leaves, with several replicas", function
 
   /** Makes an approved call, and leaves while it runs. */
   async function leave(server: TestServer, agentId: string, params: object = PAY): Promise<void> {
-    const leaving = new AbortController();
     const before = upstream.calls.length;
-    const calling = ask(server, agentId, params, leaving.signal).catch((error: Error) => error);
+    const who = { "x-api-key": KEY, "x-agent-id": agentId };
+    const calling = leavingCall(new URL(`${server.http}/mcp/bank`), who, params);
     await approve(server, agentId);
     await until(() => upstream.calls.length > before);
-    leaving.abort();
-    await calling;
+    await calling.leave();
   }
 
   const statuses = async (agentId: string): Promise<number[]> =>

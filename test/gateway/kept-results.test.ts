@@ -2,7 +2,15 @@ import { connect as connectTcp } from "node:net";
 import { expect } from "chai";
 import { withClient } from "../support/database.ts";
 import { connectStateful, type GatewayService, startGateway } from "./harness.ts";
-import { type Answer, call, decisionOf, type SlowServer, startSlowServer, textOf } from "./leaving-client.ts";
+import {
+  type Answer,
+  call,
+  decisionOf,
+  leavingCall,
+  type SlowServer,
+  startSlowServer,
+  textOf,
+} from "./leaving-client.ts";
 import { until } from "./until.ts";
 
 const PAY = { name: "pay", arguments: { amount: 7 } };
@@ -32,7 +40,7 @@ describe("an approved call whose client leaves while it runs", () => {
     const agentId = await gateway.agent();
     const who = { ...gateway.headers, "x-agent-id": agentId };
     const url = gateway.urlOf("bank");
-    const ask = (more: object = params, signal?: AbortSignal) => call(url, who, more, signal);
+    const ask = (more: object = params) => call(url, who, more);
     const escalationId = decisionOf(await ask()).escalation_id ?? "";
     await gateway.resolve(escalationId, "approved");
     return { agentId, who, ask, escalationId };
@@ -41,11 +49,9 @@ describe("an approved call whose client leaves while it runs", () => {
   /** Starts the approved call, and leaves while it runs. */
   async function left(params: object = PAY) {
     const agent = await approved(params);
-    const leaving = new AbortController();
-    const calling = agent.ask(params, leaving.signal).catch((error: Error) => error);
+    const calling = leavingCall(gateway.urlOf("bank"), agent.who, params);
     await until(() => upstream.open === 1);
-    leaving.abort();
-    await calling;
+    await calling.leave();
     return agent;
   }
 
@@ -120,16 +126,13 @@ describe("an approved call whose client leaves while it runs", () => {
   });
 
   it("keeps the server's error as well.", async () => {
-    const { ask, agentId } = await approved();
+    const { ask, agentId, who } = await approved();
     const answer = upstream.answer;
     const end = Promise.withResolvers<never>();
     upstream.answer = () => end.promise;
-    const leaving = new AbortController();
-    const calling = ask(PAY, leaving.signal).catch((error: Error) => error);
+    const calling = leavingCall(gateway.urlOf("bank"), who, PAY);
     await until(() => upstream.calls.length === 1);
-    leaving.abort();
-    await calling;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await calling.leave();
     end.reject(new Error("out of money"));
     await settled(agentId);
     upstream.answer = answer;
@@ -140,10 +143,9 @@ describe("an approved call whose client leaves while it runs", () => {
   it("keeps the result of the arguments that a person approved in place of the client's.", async () => {
     const agentId = await gateway.agent();
     const who = { ...gateway.headers, "x-agent-id": agentId };
-    const leaving = new AbortController();
     const url = gateway.urlOf("bank");
     const escalationId = decisionOf(await call(url, who, PAY)).escalation_id;
-    const calling = call(url, who, PAY, leaving.signal).catch((error: Error) => error);
+    const calling = leavingCall(url, who, PAY);
     await until(async () => {
       const { escalation } = (await gateway.rest(`GET /v1/enforce/escalations/${escalationId}`)) as unknown as {
         escalation: { asked: number };
@@ -152,8 +154,7 @@ describe("an approved call whose client leaves while it runs", () => {
     });
     await gateway.rest(`POST /v1/enforce/escalations/${escalationId}/edit`, { arguments: { amount: 3 } });
     await until(() => upstream.open === 1);
-    leaving.abort();
-    await calling;
+    await calling.leave();
     upstream.finish("paid 3");
     await settled(agentId);
     expect(textOf(await call(url, who, PAY))).to.equal("paid 3");
@@ -273,14 +274,10 @@ describe("an approved call whose client leaves while it runs", () => {
 
   it("is another matter than a call that the rules allow, which is cancelled when its client leaves.", async () => {
     const agentId = await gateway.agent();
-    const leaving = new AbortController();
     const who = { ...gateway.headers, "x-agent-id": agentId };
-    const calling = call(gateway.urlOf("bank"), who, { name: "read", arguments: {} }, leaving.signal).catch(
-      () => undefined,
-    );
+    const calling = leavingCall(gateway.urlOf("bank"), who, { name: "read", arguments: {} });
     await until(() => upstream.open === 1);
-    leaving.abort();
-    await calling;
+    await calling.leave();
     await until(() => upstream.cancelled === 1);
     expect(await rows(agentId)).to.deep.equal([]);
   });

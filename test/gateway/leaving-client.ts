@@ -1,5 +1,8 @@
 /* A stateless client that leaves when it likes, and a server whose calls end when the test says. */
-import { send } from "./task-client.ts";
+
+import { once } from "node:events";
+import { request as httpRequest } from "node:http";
+import { send, wireRequest } from "./task-client.ts";
 import { startToolsServer, type ToolsServer, tool } from "./tools-server.ts";
 
 export type Answer = {
@@ -19,6 +22,29 @@ export async function call(
   signal?: AbortSignal,
 ): Promise<Answer> {
   return (await send(url, who, "tools/call", params as never, {}, signal)) as Answer;
+}
+
+/** A call of a client that leaves before it is answered. */
+export interface LeavingCall {
+  /** Leaves. Resolves once the gateway has closed its side: until it notices, it may take an answer for delivered. */
+  leave(): Promise<void>;
+}
+
+/** Calls a tool as `call` does, for a client that leaves. */
+export function leavingCall(url: URL, who: Readonly<Record<string, string>>, params: object): LeavingCall {
+  const { method, headers, body } = wireRequest(who, "tools/call", params as never, {});
+  const request = httpRequest(url, { method, headers, agent: false });
+  request.on("error", () => undefined);
+  request.end(body);
+  return {
+    async leave() {
+      const { socket } = request;
+      if (socket === null) throw new Error("the call was not sent yet");
+      const closed = once(socket, "close");
+      socket.end();
+      await closed;
+    },
+  };
 }
 
 /** A server whose calls end when the test says. */

@@ -21,34 +21,51 @@ type Result = { content: { text: string }[]; isError?: boolean };
 /** The text of a completed task's result. */
 export const textOf = (task: Task): string => task.result?.content[0]?.text ?? "";
 
-/** Sends one stateless request of a client that declares tasks, or of one that does not. */
-export async function send(
-  url: URL,
+/** A stateless request on the wire. */
+export interface WireRequest {
+  readonly method: "POST";
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Writes one stateless request of a client that declares tasks, or of one that does not. */
+export function wireRequest(
   who: Readonly<Record<string, string>>,
   method: string,
   params: Readonly<Record<string, unknown>>,
   clientCapabilities: object = FRAMING.clientCapabilities,
-  signal?: AbortSignal,
-): Promise<Body> {
+): WireRequest {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": FRAMING.protocolVersion,
     "io.modelcontextprotocol/clientInfo": FRAMING.clientInfo,
     "io.modelcontextprotocol/clientCapabilities": clientCapabilities,
   };
-  const name = params.name ?? params.taskId;
-  const response = await fetch(url, {
+  const headers = {
+    accept: "application/json, text/event-stream",
+    "content-type": "application/json",
+    ...who,
+    "mcp-protocol-version": FRAMING.protocolVersion,
+    "mcp-method": method,
+    "mcp-name": String(params.name ?? params.taskId),
+  };
+  return {
     method: "POST",
-    headers: {
-      accept: "application/json, text/event-stream",
-      "content-type": "application/json",
-      ...who,
-      "mcp-protocol-version": FRAMING.protocolVersion,
-      "mcp-method": method,
-      "mcp-name": String(name),
-    },
+    headers,
     body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } }),
-    ...(signal === undefined ? {} : { signal }),
-  });
+  };
+}
+
+/** Sends one stateless request, as `wireRequest` writes it. */
+export async function send(
+  url: URL,
+  who: Readonly<Record<string, string>>,
+  method: string,
+  params: Readonly<Record<string, unknown>>,
+  clientCapabilities?: object,
+  signal?: AbortSignal,
+): Promise<Body> {
+  const request = wireRequest(who, method, params, clientCapabilities);
+  const response = await fetch(url, { ...request, ...(signal === undefined ? {} : { signal }) });
   const text = await response.text();
   return JSON.parse(text.startsWith("{") ? text : (/^data: (.+)$/m.exec(text)?.[1] ?? "{}")) as Body;
 }
