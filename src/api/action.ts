@@ -120,8 +120,8 @@ function normalise(actionType: string): string {
 
 /** Returns the trace context in the metadata of a request; undefined if there is no valid one. */
 export function traceInMetadata({ metadata }: InterceptRequest): TracePlace | undefined {
-  if (metadata === undefined) return undefined;
-  return traceContextFrom(ownValue(metadata, "traceparent"), ownValue(metadata, "tracestate"));
+  const traceparent = metadata === undefined ? undefined : ownValue(metadata, "traceparent");
+  return traceparent === undefined ? undefined : traceContextFrom(traceparent, ownValue(metadata ?? {}, "tracestate"));
 }
 
 /**

@@ -73,7 +73,8 @@ export class Call implements CallContext {
   get trace(): TracePlace | undefined {
     const { incoming, span } = this;
     if (span?.isSampled === true) return span;
-    return traceContextFrom(incoming.header("traceparent"), incoming.header("tracestate"));
+    const traceparent = incoming.header("traceparent");
+    return traceparent === undefined ? undefined : traceContextFrom(traceparent, incoming.header("tracestate"));
   }
 
   get signal(): AbortSignal {
