@@ -38,7 +38,8 @@ const OBJECTS: Readonly<Record<(typeof VALUE_FILES)[number], readonly string[]>>
     "ServiceMonitor acp",
   ],
 };
-const CONTAINERFILE = readFileSync(join(import.meta.dirname, "../../src/deploy/Containerfile"), "utf8");
+const ROOT = join(import.meta.dirname, "../..");
+const CONTAINERFILE = readFileSync(join(ROOT, "src/deploy/Containerfile"), "utf8");
 
 interface Container {
   readonly env: readonly {
@@ -93,6 +94,12 @@ describe("the chart", () => {
       }
     });
   }
+
+  it("is of the version of the program, and so is its image.", () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
+    expect(readFileSync(join(ROOT, "src/deploy/chart/Chart.yaml"), "utf8")).to.include(`appVersion: ${version}\n`);
+    expect(completeValues({})).to.have.nested.property("image.tag", version);
+  });
 
   it("refuses values that it does not know, wherever they stand.", () => {
     for (const over of [
