@@ -94,6 +94,8 @@ import { reencrypt } from "./store/reencrypt.ts";
 import { startTracing } from "./tracing/open-telemetry.ts";
 import type { TraceSettings } from "./tracing/settings.ts";
 import type { Tracing } from "./tracing/tracing.ts";
+import type { StoreLog } from "./store/migrate.ts";
+import { OutageWatch } from "./store/outage.ts";
 import { createTargets, type Targets } from "./webhook/target.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
 
@@ -168,6 +170,9 @@ interface Parts {
   /** The one queue of large requests, over every wire and through the gateway. */
   readonly largeRequests: LargeRequests;
   readonly shares: ShareSizes;
+  readonly outage: OutageWatch;
+  /** Log of the parts that go on by themselves, which is quiet during an outage of the database. */
+  readonly quietLog: StoreLog;
   /** Wrong keys, counted over every wire and route together. */
   readonly wrongKeys: WrongKeys;
   /** Rates of calls, counted over every wire and route together. */
@@ -272,6 +277,7 @@ function createMcpParts({
   shares,
   audience: service,
   tracing,
+  quietLog,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor, scrubKinds: PERSONAL_KINDS });
   const definitions = new McpDefinitions({ database, logs });
@@ -296,7 +302,7 @@ function createMcpParts({
   const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests, check });
   const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience, service });
   const ends = new McpEnds({ logs });
-  const kept = new KeptResults({ pool: database.pool, logs, encryptor, log });
+  const kept = new KeptResults({ pool: database.pool, logs, encryptor, log: quietLog });
   const isolation = new ChildIsolation({
     uids: config.mcpUids,
     allowSameUser: config.mcpAllowSameUser,
@@ -320,7 +326,7 @@ function createMcpParts({
     ends,
     pool: database.pool,
     logs,
-    log,
+    log: quietLog,
     metrics,
     tracing,
     largeRequests,
@@ -360,7 +366,7 @@ function createMcpParts({
 function jwksRoute(keys: SigningKeys): HttpRoute {
   return {
     prefix: "/.well-known/jwks.json",
-    handle: async (_request, response) => sendJson(response, 200, JSON.stringify(await keys.jwks())),
+    handle: async (_request, response) => sendJson(response, 200, JSON.stringify(await stored(keys.jwks()))),
   };
 }
 
@@ -418,6 +424,7 @@ function createServers(parts: Parts): Servers {
     countCall: parts.rateLimits.count,
     validator: parts.validator,
     tracing: parts.tracing,
+    outage: parts.outage,
   });
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
@@ -451,7 +458,7 @@ function createServers(parts: Parts): Servers {
     metrics: parts.metricsPage,
     openApi: JSON.stringify(document),
     maxBodyBytes,
-    log,
+    log: parts.quietLog,
     tls,
     corsOrigins: config.corsOrigins,
   });
@@ -474,6 +481,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const encryptor = createEncryptor(encryptionKey, config.encryptionKeyOld?.reveal());
   const database = await openDatabase({ url, ownerUrl, poolSize, log });
   if (config.encryptionKeyOld !== null) await reencrypt({ pool: database.pool, encryptor, log, markOf });
+  const outage = new OutageWatch({ ping: () => database.pool.query(PING), log });
+  const quietLog = outage.quieten(log);
   const metrics = new Registry();
   measureEventLoop(metrics);
   const { guardUrl, guardModel: name, guardKey: key, guardDeadlineMs: deadlineMs } = config;
@@ -483,8 +492,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const check = createRequestChecks(DEFAULT_MAX_DEPTH, validator)(AskRequestSchema);
   const questions = new QuestionReader({ model, log, check });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
-  const expiry = new EscalationExpiry(database.pool, log);
-  const logs = await createWorkspaceLogs(database, log, {
+  const expiry = new EscalationExpiry(database.pool, quietLog);
+  const logs = await createWorkspaceLogs(database, quietLog, {
     ...redis.surroundings,
     onEscalated: expiry.onEscalated,
     tracing,
@@ -492,7 +501,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const keys = new SigningKeys({ database, logs, privateKey });
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
-  const webhooks = new Webhooks({ database, logs, log, encryptor, allow: config.webhookAllow, tracing });
+  const webhooks = new Webhooks({ database, logs, log: quietLog, encryptor, allow: config.webhookAllow, tracing });
   const { webhookAllow, maxBodyBytes } = config;
   const wrongKeys = new WrongKeys(log);
   const rateLimits = new RateLimits({
@@ -537,6 +546,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     encryptor,
     largeRequests,
     shares,
+    outage,
+    quietLog,
     wrongKeys,
     rateLimits,
     tls,
@@ -563,15 +574,14 @@ function openTls(
 /** Builds every part of a control plane once, in the order of their dependencies. */
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
-  const { config, database, redis, logs, expiry, authenticator, keys, webhooks, redaction, proxy, checker, log } =
-    parts;
+  const { config, database, redis, logs, expiry, authenticator, keys, webhooks, redaction, proxy, checker } = parts;
   const { mcp } = parts;
   const servers = createServers(parts);
   const onWakeUp: WakeUpListener = (wakeUp) => {
     logs.wakeUp(wakeUp);
     if (wakeUp?.isChange) authenticator.forget(wakeUp.workspaceId);
   };
-  const wakeUps = await listenForWakeUps(options.databaseUrl, log, onWakeUp);
+  const wakeUps = await listenForWakeUps(options.databaseUrl, parts.quietLog, onWakeUp);
   redis.listen(onWakeUp);
   const { checkpointFile: path } = config;
   const isKeeping = path !== null && options.keepsCheckpoints !== false;
@@ -596,6 +606,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       await delay(config.lameDuckMs);
     },
     async close() {
+      parts.outage.close();
       const drained = servers.close(config.drainMs);
       parts.tls?.close();
       mcp.kept.close();

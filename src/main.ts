@@ -6,6 +6,7 @@ import { surviveUncaught } from "./server/errors.ts";
 import type { Addresses } from "./server/servers.ts";
 import { TraceSettingsError, traceSettingsFrom } from "./tracing/settings.ts";
 import { versionOf } from "./version.ts";
+import { createServiceLog } from "./server/service-log.ts";
 import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/i;
@@ -69,7 +70,7 @@ const stop = listenForStop(cluster.isWorker ? ["SIGTERM"] : ["SIGINT", "SIGTERM"
 const { config, warnings, foreignNames } = readOrExit(checkedConfig);
 const traces = readOrExit(traceSettingsFrom);
 // Standard output belongs to the person who starts the service, so the log goes to standard error.
-const log = pino({ level: config.logLevel }, pino.destination({ fd: 2, sync: false }));
+const log = createServiceLog(config.logLevel, pino.destination({ fd: 2, sync: false }));
 surviveUncaught(log);
 
 if (!cluster.isWorker) {

@@ -20,6 +20,32 @@ function gaugeIn(registry: Registry): Gauge<"use"> {
   return new Gauge({ name, help, labelNames: ["use"], registers: [registry], aggregator: "min" });
 }
 
+/**
+ * Returns a log that tells an outage once for all uses of Redis: a line when the first use fails, and one with the length when all
+ * are back.
+ */
+export function oncePerOutage(log: RedisLog, now: () => number = () => performance.now()): RedisLog {
+  const down = new Set<unknown>();
+  let downSince = 0;
+  let isKnown = false;
+  return {
+    info({ use }: { use?: unknown }, message) {
+      const wasDown = down.delete(use);
+      if (down.size > 0) return;
+      if (wasDown) log.info({ away_ms: Math.round(now() - downSince) }, "redis answers again");
+      else if (!isKnown) log.info({}, message);
+      isKnown = true;
+    },
+    warn({ use, ...fields }: { use?: unknown }, message) {
+      if (down.size === 0) {
+        downSince = now();
+        log.warn(fields, message);
+      }
+      down.add(use);
+    },
+  };
+}
+
 /** Creates the health of a connection that has not answered yet. */
 export function createRedisHealth(use: "mirror" | "wake-ups", log: RedisLog, registry: Registry): RedisHealth {
   const gauge = gaugeIn(registry).labels({ use });

@@ -4,7 +4,7 @@ import type { AppendedEnd } from "../log/events.ts";
 import type { LogSurroundings } from "../log/surroundings.ts";
 import type { WakeUpListener } from "../log/wake-ups.ts";
 import { createMirrorSource } from "./mirror-store.ts";
-import type { RedisLog } from "./redis-health.ts";
+import { oncePerOutage, type RedisLog } from "./redis-health.ts";
 import type { RedisWakeUps } from "./redis-wake-ups.ts";
 
 /** Uses of Redis beside the database. All of it may be lost at any moment: it costs time, never correctness. */
@@ -26,11 +26,12 @@ export interface RedisOptions {
 /** Builds the parts; without a URL they do nothing. Does not wait for Redis. */
 export async function createRedisParts(
   url: string | undefined,
-  { pool, log, metrics }: RedisOptions,
+  { pool, log: serviceLog, metrics }: RedisOptions,
 ): Promise<RedisParts> {
   if (url === undefined) return { surroundings: {}, listen: () => undefined, close: async () => undefined };
   // Imported only with a URL, so that a process without Redis does not load its client.
   const [{ Mirror }, { listenOnRedis }] = await Promise.all([import("./mirror.ts"), import("./redis-wake-ups.ts")]);
+  const log = oncePerOutage(serviceLog);
   const mirror = new Mirror({ url, source: createMirrorSource(pool), log, metrics });
   let wakeUps: RedisWakeUps | undefined;
   const onAppended = ({ workspaceId, seq, longestWindowMs, wakes }: AppendedEnd): void => {

@@ -36,6 +36,10 @@ export class Call implements CallContext {
   caller!: Caller;
   /** Set by admission, if calls are traced. */
   span: Span | undefined;
+  /** Ids of objects that an administrative call named or created, for the log. */
+  objects: Readonly<Record<string, string>> = {};
+  /** True once the call counts as a wrong key. */
+  hasWrongKey = false;
   readonly #observer: CallObserver;
   /** Bytes of the request that have arrived; of a stream, those of the message that is arriving. */
   #arrivedBytes = 0;

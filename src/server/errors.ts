@@ -147,16 +147,32 @@ const FAULTS: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.ENTRY_DAMAGED,
 ]);
 
+/** Watch for outages of the database. */
+export interface OutageReport {
+  /** Resolves with true when the database is away, which is then logged once for all. */
+  suspect(reason: string): Promise<boolean>;
+}
+
 /**
  * Returns the error for the caller. Logs a fault of the service at level `error`, with cause and request id; an unknown fault
- * becomes INTERNAL with the fixed text and the request id in its metadata.
+ * becomes INTERNAL with the fixed text and the request id in its metadata. During an outage of the database its faults are left to
+ * `outage`, and logged at level `debug`.
  */
-export function reportFault(log: Logger, error: unknown, call: FailedCall): ControlPlaneError {
+export function reportFault(
+  log: Logger,
+  error: unknown,
+  call: FailedCall,
+  outage?: OutageReport | undefined,
+): ControlPlaneError {
   const fault = controlPlaneErrorFrom(error);
   if (!FAULTS.has(fault.reason)) return fault;
   const { requestId, method, wire, key } = call;
   const causes = causesOf(fault.cause ?? fault, key);
-  log.error({ requestId, method, wire, reason: ErrorReason[fault.reason], causes }, "call failed");
+  const details = { requestId, method, wire, reason: ErrorReason[fault.reason], causes };
+  if (outage === undefined || fault.reason !== ErrorReason.STORE_UNAVAILABLE) log.error(details, "call failed");
+  else {
+    void outage.suspect(firstLineOf(causes)).then((isAway) => log[isAway ? "debug" : "error"](details, "call failed"));
+  }
   const metadata = { ...fault.metadata, request_id: requestId };
   return new ControlPlaneError(fault.reason, fault.message, metadata, { cause: fault.cause });
 }
@@ -170,6 +186,8 @@ export function surviveUncaught(log: Logger): void {
     process.on(event, (error: unknown) => log.error({ event, causes: causesOf(error, undefined) }, "uncaught fault"));
   }
 }
+
+const firstLineOf = ([text = ""]: readonly string[]): string => text.split("\n")[0] ?? "";
 
 // Only text is logged: the properties of foreign errors may hold requests with their headers.
 function causesOf(error: unknown, key: string | undefined): readonly string[] {

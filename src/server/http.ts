@@ -15,7 +15,6 @@ import {
 } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { versionOf } from "../version.ts";
@@ -54,7 +53,7 @@ export interface HttpServerOptions {
   readonly openApi: string;
   /** Maximum bytes of one request message over Connect and gRPC-Web; REST has its own limit. */
   readonly maxBodyBytes: number;
-  readonly log: Logger;
+  readonly log: { error(details: object, message: string): void };
   /** Enables HTTP/2 beside HTTP/1.1, so that Connect also serves gRPC. Absent: HTTP/1.1 in plain text. */
   readonly tls?: TlsSource | undefined;
   /** Origins whose pages may call the API with a key. Default: none. */
@@ -109,7 +108,7 @@ function restRoutes(rest: RestTranscoder): HttpRoute[] {
 }
 
 /** Logs the failure of a route outside the pipeline. A `ControlPlaneError` is a regular response and is not logged. */
-function logFault(log: Logger, request: IncomingMessage, error: unknown): void {
+function logFault(log: HttpServerOptions["log"], request: IncomingMessage, error: unknown): void {
   if (error instanceof ControlPlaneError) return;
   const cause = error instanceof Error ? error.stack : String(error);
   log.error({ requestId: request.headers[REQUEST_ID_HEADER], path: pathOf(request), cause }, "http request failed");

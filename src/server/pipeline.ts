@@ -9,8 +9,9 @@ import type { Tracing } from "../tracing/tracing.ts";
 import { assertMayCall, CallerFinder, type CallerFinderOptions } from "./admission.ts";
 import { Call, type CallObserver } from "./call-context.ts";
 import { endCallSpan, startCallSpan } from "./call-span.ts";
+import { CallLog, isAdministrative, objectIdsOf } from "./call-log.ts";
 import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
-import { cancelled, reportFault, shuttingDown } from "./errors.ts";
+import { cancelled, type OutageReport, reportFault, shuttingDown } from "./errors.ts";
 import { createAnswerBytes, createHeldBytes } from "./held-bytes.ts";
 import type { IncomingCall } from "./incoming-call.ts";
 import { LargeRequests } from "./large-requests.ts";
@@ -43,6 +44,8 @@ export interface PipelineOptions extends CallerFinderOptions, Omit<OpenStreamsOp
   readonly wrongKeys?: WrongKeys;
   /** Counts calls and messages of streams before they are read. Default: no limit. */
   readonly countCall?: CountCall;
+  /** Watch that faults of the database are reported to, in place of a line for each. Default: a line for each. */
+  readonly outage?: OutageReport | undefined;
   /** Maximum depth of a request in JSON brackets, over every protocol. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
   /** Validator of requests, which several pipelines MAY share. Default: a new one, which compiles the rules of every request. */
@@ -82,6 +85,7 @@ export class Pipeline {
   readonly #observer: CallObserver;
   readonly #wrongKeys: WrongKeys;
   readonly #countCall: CountCall;
+  readonly #callLog: CallLog;
   readonly #calls = new Set<Call>();
   readonly #metrics: ReturnType<typeof createCallMetrics>;
   readonly #streams: OpenStreams;
@@ -101,6 +105,7 @@ export class Pipeline {
     this.#callers = new CallerFinder(options);
     this.#held = createHeldBytes("request_bytes", options.maxHeldBytes);
     this.#answers = createAnswerBytes(options.maxAnswerBytes);
+    this.#callLog = new CallLog(log);
     this.#wrongKeys = options.wrongKeys ?? new WrongKeys(log);
     this.#countCall = options.countCall ?? (() => undefined);
     this.#streams = new OpenStreams({ ...options, callers: this.#callers });
@@ -111,7 +116,7 @@ export class Pipeline {
       held: ({ caller }) => this.#held.open(caller),
       answer: ({ caller }) => this.#answers.open(caller),
       turn: ({ caller, signal }) => largeRequests.turn(caller, signal),
-      report: (call, error) => reportFault(log, error, failedCall(call, this.#callers)),
+      report: (call, error) => reportFault(log, error, failedCall(call, this.#callers), options.outage),
       ended: (call, code) => this.#record(call, code),
     };
   }
@@ -153,8 +158,12 @@ export class Pipeline {
   /** Checks the request, then serves it. */
   async #serveUnary(call: Call, read: ReadRequest): Promise<Message> {
     const request = await checkedRequest(call, read);
-    const response = await call.endpoint.serve(request, call);
-    return messageOf(call, response);
+    const isLogged = isAdministrative(call.endpoint);
+    const { input, output } = call.endpoint.method;
+    if (isLogged) call.objects = objectIdsOf(input, request);
+    const response = messageOf(call, await call.endpoint.serve(request, call));
+    if (isLogged) call.objects = { ...objectIdsOf(output, response), ...call.objects };
+    return response;
   }
 
   /** Counts an ended call. */
@@ -162,6 +171,8 @@ export class Pipeline {
     const { endpoint, incoming, receivedAt } = call;
     const [method, wire] = [endpoint.name, incoming.wire];
     this.#metrics.ended.inc({ method, code, wire });
+    // A wrong key is logged where it is counted.
+    if (!call.hasWrongKey) this.#callLog.ended(call, code);
     // The duration of a stream depends only on its caller.
     if (!call.isStream) this.#metrics.seconds.observe({ method, wire }, (performance.now() - receivedAt) / 1000);
     if (call.span !== undefined) endCallSpan(call.span, wire, code);
@@ -272,8 +283,10 @@ export class Pipeline {
     }
   }
 
-  #countedIfWrongKey(error: unknown, { endpoint, incoming }: Call): unknown {
+  #countedIfWrongKey(error: unknown, call: Call): unknown {
     if (!(error instanceof ControlPlaneError) || error.reason !== ErrorReason.KEY_INVALID) return error;
+    const { endpoint, incoming } = call;
+    call.hasWrongKey = true;
     const { address, requestId } = incoming;
     return this.#wrongKeys.refusal({ address, requestId, method: endpoint.name, reason: error.message }) ?? error;
   }

@@ -4,6 +4,8 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 
 /** Wrong keys that an address may send at once; after that, one a second. */
 const BURST = 60;
+/** Lines on wrong keys of all addresses together: guesses from many networks fill no disk. */
+const LINES = { capacity: 200, refill: 2, intervalMs: 1_000, maxKeys: 1 };
 /** Maximum addresses that are remembered; the one that was inactive longest is forgotten first. */
 const MAX_ADDRESSES = 10_000;
 
@@ -29,10 +31,12 @@ export interface WrongKeyCall {
 export class WrongKeys {
   readonly #log: WrongKeyLog;
   readonly #throttle: Throttle;
+  readonly #lines: Throttle;
 
   /** `now` gives monotonic milliseconds. */
   constructor(log: WrongKeyLog, now?: () => number) {
     this.#log = log;
+    this.#lines = new Throttle({ ...LINES, now });
     this.#throttle = new Throttle({
       capacity: BURST,
       refill: 1,
@@ -46,12 +50,13 @@ export class WrongKeys {
   refusal({ address, requestId, method, reason }: WrongKeyCall): ControlPlaneError | undefined {
     const network = networkOf(address ?? "");
     const refusals = this.#throttle.take(network);
+    const isLogged = refusals <= 1 && this.#lines.take("") === 0;
     if (refusals === 0) {
-      this.#log.info({ address, requestId, method, reason }, "wrong key");
+      if (isLogged) this.#log.info({ address, requestId, method, reason }, "wrong key");
       return undefined;
     }
     // Logged once, until the address was inactive for a minute.
-    if (refusals === 1) this.#log.warn({ network, requestId, method, reason }, "too many wrong keys from one address");
+    if (isLogged) this.#log.warn({ network, requestId, method, reason }, "too many wrong keys from one address");
     return tooManyWrongKeys();
   }
 }

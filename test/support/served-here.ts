@@ -3,11 +3,11 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pino } from "pino";
 import { loadConfig } from "../../src/config.ts";
 import { type ControlPlaneOptions, createControlPlane } from "../../src/control-plane.ts";
 import { prepareFirstStart } from "../../src/registry/first-start.ts";
 import { traceSettingsFrom } from "../../src/tracing/settings.ts";
+import { createServiceLog } from "../../src/server/service-log.ts";
 import { removeAll } from "./database.ts";
 import { environmentOf, KEPT_OUTPUT } from "./server.ts";
 
@@ -52,7 +52,7 @@ export async function serveHere({ databaseUrl, env = {}, ...parts }: ServedHereO
   const write = (line: string): void => {
     output = (output + line).slice(-KEPT_OUTPUT);
   };
-  const log = pino({ level: config.logLevel }, { write });
+  const log = createServiceLog(config.logLevel, { write });
   const traces = traceSettingsFrom(env);
   const controlPlane = await createControlPlane({ config, databaseUrl, log, traces, ...parts });
   started.defer(() => controlPlane.close());
