@@ -111,6 +111,8 @@ export interface Config {
   readonly databaseUrl: Secret | null;
   /** A URL that logs in as the owner of the tables; null: another process migrates, or `databaseUrl` does both. */
   readonly databaseOwnerUrl: Secret | null;
+  /** False: the service refuses a database of an older version. */
+  readonly migrates: boolean;
   /** A `redis://` or `rediss://` URL, printed without its password; null: no Redis. */
   readonly redisUrl: Secret | null;
   readonly dataDir: string;
@@ -521,6 +523,12 @@ const VARIABLES = {
     "ACP_DATABASE_OWNER_URL",
     DATABASE_URL,
     "the same database as the owner of its tables, who migrates and grants the login of `DATABASE_URL` its rights; unset: another process migrates, or `DATABASE_URL` serves both, with a warning",
+  ),
+  migrates: variable(
+    "ACP_MIGRATE",
+    (text) => oneOf(["on", "off"])(text) === "on",
+    "on",
+    "`off` leaves migrating to `agentctl migrate up`: the service then refuses a database of an older version",
   ),
   redisUrl: optional(
     "REDIS_URL",

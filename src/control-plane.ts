@@ -91,11 +91,11 @@ import { openDataDirectory } from "./store/data-directory.ts";
 import { type Database, openDatabase, stored } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
 import { reencrypt } from "./store/reencrypt.ts";
+import type { StoreLog } from "./store/migrate.ts";
+import { OutageWatch } from "./store/outage.ts";
 import { startTracing } from "./tracing/open-telemetry.ts";
 import type { TraceSettings } from "./tracing/settings.ts";
 import type { Tracing } from "./tracing/tracing.ts";
-import type { StoreLog } from "./store/migrate.ts";
-import { OutageWatch } from "./store/outage.ts";
 import { createTargets, type Targets } from "./webhook/target.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
 
@@ -481,6 +481,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const encryptor = createEncryptor(encryptionKey, config.encryptionKeyOld?.reveal());
   const database = await openDatabase({ url, ownerUrl, poolSize, log });
   if (config.encryptionKeyOld !== null) await reencrypt({ pool: database.pool, encryptor, log, markOf });
+  const database = await openDatabase({ url, ownerUrl, poolSize, log, migrate: config.migrates });
   const outage = new OutageWatch({ ping: () => database.pool.query(PING), log });
   const quietLog = outage.quieten(log);
   const metrics = new Registry();
@@ -586,7 +587,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
   const { checkpointFile: path } = config;
   const isKeeping = path !== null && options.keepsCheckpoints !== false;
   const checkpoints = isKeeping
-    ? new CheckpointFile({ path, pool: database.pool, vault: parts.vault, log })
+    ? new CheckpointFile({ path, pool: database.pool, vault: parts.vault, log: parts.log })
     : undefined;
   return {
     logs,

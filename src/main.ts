@@ -7,6 +7,7 @@ import type { Addresses } from "./server/servers.ts";
 import { TraceSettingsError, traceSettingsFrom } from "./tracing/settings.ts";
 import { versionOf } from "./version.ts";
 import { createServiceLog } from "./server/service-log.ts";
+import { TraceSettingsError, traceSettingsFrom } from "./tracing/settings.ts";
 import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/i;

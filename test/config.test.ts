@@ -19,6 +19,7 @@ const DEFAULTS: Config = {
   configFile: null,
   databaseUrl: null,
   databaseOwnerUrl: null,
+  migrates: true,
   redisUrl: null,
   dataDir: ".data",
   adminKey: null,
@@ -90,6 +91,7 @@ const OIDC = {
 const withMap = (map: string): Record<string, string> => ({ ...OIDC, ACP_OIDC_GROUP_MAP: map });
 
 const ACCEPTED: readonly { env: Record<string, string>; key: keyof Config; want: unknown }[] = [
+  { env: { ACP_MIGRATE: "off" }, key: "migrates", want: false },
   { env: { ACP_HTTP_PORT: "0" }, key: "httpPort", want: 0 },
   { env: { ACP_HTTP_PORT: " 8080 " }, key: "httpPort", want: 8080 },
   { env: { ACP_HTTP_PORT: "" }, key: "httpPort", want: 7080 },

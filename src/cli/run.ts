@@ -33,6 +33,7 @@ import { mandateApply, mandateDiff, mandateExport, mandateValidate } from "./man
 import { mandateTest } from "./mandate-test.ts";
 import { mcpAccept, mcpAdd, mcpDefinitions, mcpList, mcpRemove, mcpTools } from "./mcp-commands.ts";
 import { mcpUpdate } from "./mcp-update.ts";
+import { migrateStatus, migrateUp } from "./migrate.ts";
 import { OBJECT_COMMANDS } from "./object-commands.ts";
 import { redactScan } from "./redact-scan.ts";
 import { RequestRefusedError } from "./service.ts";
@@ -76,6 +77,8 @@ const OWN_COMMANDS: readonly Command[] = [
   halt,
   signingKeyRetire,
   redactScan,
+  migrateStatus,
+  migrateUp,
 ];
 
 /** Every command of `agentctl`, in the order of its help. */

@@ -8,8 +8,8 @@ import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors
 import type { Tracing } from "../tracing/tracing.ts";
 import { assertMayCall, CallerFinder, type CallerFinderOptions } from "./admission.ts";
 import { Call, type CallObserver } from "./call-context.ts";
-import { endCallSpan, startCallSpan } from "./call-span.ts";
 import { CallLog, isAdministrative, objectIdsOf } from "./call-log.ts";
+import { endCallSpan, startCallSpan } from "./call-span.ts";
 import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
 import { cancelled, type OutageReport, reportFault, shuttingDown } from "./errors.ts";
 import { createAnswerBytes, createHeldBytes } from "./held-bytes.ts";

@@ -4,7 +4,14 @@ import { Client, type ClientBase, type Pool, type PoolClient } from "pg";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { ENTITIES } from "./entities.ts";
 import { readExcessRights } from "./login-rights.ts";
-import { MIGRATION_TABLE, type Migration, runMigrations, type StoreLog } from "./migrate.ts";
+import {
+  assertNotNewer,
+  MIGRATION_TABLE,
+  type Migration,
+  runMigrations,
+  type StoreLog,
+  schemaStateOf,
+} from "./migrate.ts";
 import { MIGRATIONS } from "./migrations.ts";
 
 /** Milliseconds that a start waits for a database that is itself still starting. */
@@ -44,6 +51,8 @@ export interface DatabaseOptions {
   readonly log: StoreLog;
   /** Migrations to apply before anything else, in order. Default: the product's. */
   readonly migrations?: readonly Migration[];
+  /** False: another process migrates, and a database of an older version is refused. Default true. */
+  readonly migrate?: boolean;
   /** Default `DEFAULT_CONNECT_MS`. */
   readonly connectMs?: number;
 }
@@ -184,29 +193,32 @@ async function readSchema(client: ClientBase, migrations: readonly Migration[]) 
     if (!UNREADABLE.test(error.code ?? "")) throw error;
     return { rows: [] };
   });
-  const applied = new Set(found.rows.map(({ name }) => name));
-  const pending = migrations.map(({ name }) => name).filter((name) => !applied.has(name));
-  return { pending, mayCreate: rows[0]?.mayCreate ?? false };
+  const applied = found.rows.map(({ name }) => name);
+  return { ...schemaStateOf(applied, migrations), mayCreate: rows[0]?.mayCreate ?? false };
 }
 
 /**
  * Migrates as the owner, or as the login that serves if it may. `client` is a connection of that login. Throws
- * STORE_UNAVAILABLE if that login lacks anything afterwards.
+ * STORE_UNAVAILABLE if that login lacks anything afterwards, and for a database of a newer version.
  */
 async function ensureSchema(
   client: ClientBase,
-  { url, ownerUrl, migrations = MIGRATIONS, log }: DatabaseOptions,
+  { url, ownerUrl, migrations = MIGRATIONS, log, migrate = true }: DatabaseOptions,
 ): Promise<void> {
   const login = loginOf(url);
-  if (ownerUrl !== undefined) await runMigrations(ownerUrl, { migrations, log, login });
-  const { pending, mayCreate } = await readSchema(client, migrations);
+  if (migrate && ownerUrl !== undefined) await runMigrations(ownerUrl, { migrations, log, login });
+  const schema = await readSchema(client, migrations);
+  assertNotNewer(schema);
+  const { pending, mayCreate } = schema;
   if (pending.length === 0) return;
-  if (ownerUrl === undefined && mayCreate) {
+  if (migrate && ownerUrl === undefined && mayCreate) {
     await runMigrations(url, { migrations, log });
     return;
   }
   const metadata = { address: addressOf(url), login, pending: pending.join() };
-  const cure = `set ACP_DATABASE_OWNER_URL to a login that owns the same database: it migrates and grants \`${login}\` its rights`;
+  const cure = migrate
+    ? `set ACP_DATABASE_OWNER_URL to a login that owns the same database: it migrates and grants \`${login}\` its rights`
+    : `ACP_MIGRATE is off: run \`agentctl migrate up\` with the same settings and ACP_DATABASE_OWNER_URL`;
   const message = `the database at \`${metadata.address}\` lacks \`${metadata.pending}\`, or \`${login}\` may not read it: ${cure}`;
   throw new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, metadata);
 }

@@ -88,6 +88,57 @@ async function grantTo(client: Client, login: string): Promise<void> {
   await client.query(GRANT_TABLES);
 }
 
+/** Migrations of a database, compared with those that this version knows. */
+export interface SchemaState {
+  /** Names in the order of their application. */
+  readonly applied: readonly string[];
+  /** Names that the database lacks. */
+  readonly pending: readonly string[];
+  /** Names of a newer version, which this one does not know. */
+  readonly unknown: readonly string[];
+}
+
+/** Compares the names of applied migrations with the known ones. */
+export function schemaStateOf(applied: readonly string[], migrations: readonly Migration[]): SchemaState {
+  const known = new Set(migrations.map(({ name }) => name));
+  const done = new Set(applied);
+  return {
+    applied,
+    pending: [...known].filter((name) => !done.has(name)),
+    unknown: applied.filter((name) => !known.has(name)),
+  };
+}
+
+/** Throws STORE_UNAVAILABLE for a database of a newer version: this one would misread it. */
+export function assertNotNewer({ unknown }: SchemaState): void {
+  if (unknown.length === 0) return;
+  const message = `the database is of a newer version, which applied \`${unknown.join()}\`: start that version or a later one, or restore a backup from before`;
+  throw new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { unknown: unknown.join() });
+}
+
+const UNDEFINED_TABLE = "42P01";
+
+/** Reads the migrations of a database. `ownerUrl` MUST log in as a role that may read their table. */
+export async function readSchemaState(ownerUrl: string, migrations: readonly Migration[]): Promise<SchemaState> {
+  const client = new Client({ connectionString: ownerUrl, application_name: "acp migrations", keepAlive: true });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    const { rows } = await client
+      .query<{ name: string }>(`select name from ${MIGRATION_TABLE} order by applied_at, name`)
+      .catch((error: { code?: string }) => {
+        if (error.code !== UNDEFINED_TABLE) throw error;
+        return { rows: [] };
+      });
+    return schemaStateOf(
+      rows.map(({ name }) => name),
+      migrations,
+    );
+  } finally {
+    await client.end();
+  }
+}
+
 /** Applies the migrations that the database lacks, in one transaction. Returns their names. */
 async function applyPending(client: Client, migrations: readonly Migration[]): Promise<readonly string[]> {
   await client.query(
@@ -95,6 +146,7 @@ async function applyPending(client: Client, migrations: readonly Migration[]): P
   );
   const { rows } = await client.query<{ name: string }>(`select name from ${MIGRATION_TABLE}`);
   const applied = new Set(rows.map(({ name }) => name));
+  assertNotNewer(schemaStateOf([...applied], migrations));
   const pending = migrations.filter(({ name }) => !applied.has(name));
   await client.query("begin");
   // An error ends the session, and with it the transaction.
@@ -126,7 +178,7 @@ async function migrate(client: Client, { migrations, login, log }: MigrationOpti
 
 /**
  * Brings the database to the newest schema, all pending migrations in one transaction, and grants the login that serves its
- * rights. Returns the names of the migrations that this run applied, in order. `ownerUrl` MUST log in as the owner of the
+ * rights. Rejects with STORE_UNAVAILABLE for a database of a newer version. Returns the names of the migrations that this run applied, in order. `ownerUrl` MUST log in as the owner of the
  * tables. Promises: MAY run again and from several processes at once.
  */
 export async function runMigrations(ownerUrl: string, options: MigrationOptions): Promise<readonly string[]> {

@@ -318,7 +318,12 @@ describe("the check of the login at start", () => {
   }
 
   const asOwner = (statement: string) => withClient(test.ownerUrl, (client) => client.query(statement));
-  const open = (more: { url: string; ownerUrl?: string; migrations?: readonly Migration[] }): Promise<Database> => {
+  const open = (more: {
+    url: string;
+    ownerUrl?: string;
+    migrations?: readonly Migration[];
+    migrate?: boolean;
+  }): Promise<Database> => {
     const log = { ...SILENT_LOG, warn: (_: object, message: string) => void warnings.push(message) };
     return openDatabase({ poolSize: 2, log, migrations: TINY_MIGRATIONS, connectMs: 2_000, ...more });
   };
@@ -475,6 +480,23 @@ describe("the check of the login at start", () => {
     expect(message).to.include("lacks `0001-note,0002-sealed-note`").and.include("set ACP_DATABASE_OWNER_URL");
     expect((await failure(open({ url, migrations }))).message).to.include("lacks `0003-later`");
     await empty.drop();
+  });
+
+  it("refuses an older database where another process migrates, with the command that does, and changes nothing.", async () => {
+    const older = await createTestDatabase(NONE);
+    const both = { url: older.url, ownerUrl: older.ownerUrl, migrate: false };
+    const { message } = await failure(open(both));
+    expect(message).to.include("lacks `0001-note,0002-sealed-note`").and.include("`agentctl migrate up`");
+    expect((await failure(open(both))).message).to.equal(message);
+    await older.drop();
+  });
+
+  it("refuses a database of a newer version, whoever migrates.", async () => {
+    const migrations = TINY_MIGRATIONS.slice(0, 1);
+    for (const more of [{}, { migrate: false }, { ownerUrl: test.ownerUrl }]) {
+      const { message } = await failure(open({ url, migrations, ...more }));
+      expect(message).to.include("is of a newer version, which applied `0002-sealed-note`");
+    }
   });
 
   it("refuses an owner of another database, and a login that was granted nothing.", async () => {

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { loadConfig } from "../../src/config.ts";
 import { type ControlPlaneOptions, createControlPlane } from "../../src/control-plane.ts";
 import { prepareFirstStart } from "../../src/registry/first-start.ts";
-import { traceSettingsFrom } from "../../src/tracing/settings.ts";
 import { createServiceLog } from "../../src/server/service-log.ts";
+import { traceSettingsFrom } from "../../src/tracing/settings.ts";
 import { removeAll } from "./database.ts";
 import { environmentOf, KEPT_OUTPUT } from "./server.ts";
 
