@@ -4,10 +4,9 @@ import { ConfigError, type LoadedConfig, missingKeys, readConfig } from "./confi
 import { AdminKeyMissing, type AdminKeyPlace, type FirstStart } from "./registry/first-start.ts";
 import { surviveUncaught } from "./server/errors.ts";
 import type { Addresses } from "./server/servers.ts";
-import { TraceSettingsError, traceSettingsFrom } from "./tracing/settings.ts";
-import { versionOf } from "./version.ts";
 import { createServiceLog } from "./server/service-log.ts";
 import { TraceSettingsError, traceSettingsFrom } from "./tracing/settings.ts";
+import { versionOf } from "./version.ts";
 import { listenForStop, type Serving, serveAlone, serveAsWorker, serveWithWorkers } from "./workers.ts";
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/i;

@@ -15,6 +15,7 @@ import {
   ServiceError,
 } from "./command.ts";
 import { createCompletion } from "./completion.ts";
+import { doctor } from "./doctor.ts";
 import { preflight, probe } from "./dry-run.ts";
 import { halt } from "./halt.ts";
 import { commandsNamed, createHelp, helpOf, overviewOf, unknownCommand } from "./help.ts";
@@ -79,6 +80,7 @@ const OWN_COMMANDS: readonly Command[] = [
   redactScan,
   migrateStatus,
   migrateUp,
+  doctor,
 ];
 
 /** Every command of `agentctl`, in the order of its help. */

@@ -6,7 +6,7 @@ export function readSettings({ io }: CommandInput): LoadedConfig {
   try {
     return readConfig(io.env);
   } catch (error) {
-    if (error instanceof ConfigError) throw new CommandError(error.problems.join("; "));
+    if (error instanceof ConfigError) throw new CommandError(error.problems.join("; "), { cause: error });
     throw error;
   }
 }

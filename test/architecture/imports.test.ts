@@ -76,8 +76,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "gen",
   ],
   // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values
-  // and how names compare. Commands on the host of the service read its settings and migrate its database.
-  cli: ["redaction", "explain", "verify", "text", "version.ts", "store", "config.ts"],
+  // and how names compare.
+  // A dump is restored with the store's own PostgreSQL, which reads rows and judges nothing.
+  // Commands on the host of the service read its settings and migrate its database.
+  cli: ["redaction", "doctor", "store", "explain", "verify", "text", "version.ts", "config.ts"],
+  // Examines the host of a service and what its settings name, without starting it.
+  doctor: ["mirror", "store", "config.ts"],
   // Tells leaks by webhook.
   redaction: ["webhook", "registry", "log", "state", "store", "json", "text", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
