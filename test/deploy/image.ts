@@ -64,10 +64,10 @@ function createBase(): void {
   run("buildah", "commit", "--quiet", "--rm", container, BASE);
 }
 
-/** Options by which `npm` in the build trusts the certificates that this machine's `npm` trusts. */
+/** Options by which `npm` in the build trusts the certificates of `NODE_EXTRA_CA_CERTS`, where this machine needs some. */
 function certificateOptions(): string[] {
-  const file = run("npm", "config", "get", "cafile");
-  if (!existsSync(file)) return [];
+  const file = process.env.NODE_EXTRA_CA_CERTS;
+  if (file === undefined) return [];
   const settings = join(scratch, "npmrc");
   writeFileSync(settings, "cafile=/run/npm-certificates.crt\n");
   return ["--volume", `${file}:/run/npm-certificates.crt:ro`, "--volume", `${settings}:/root/.npmrc:ro`];
