@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect } from "chai";
 import { RuleTypeSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { COMMANDS } from "../../src/cli/run.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { GUIDES } from "../../src/server/docs/guides.ts";
 import { enumWordsFromDesc } from "../../src/server/rest/enum-words.ts";
@@ -41,6 +42,22 @@ describe("the program agentctl in texts", () => {
     const found = paths.filter((path) => wrong.test(readFileSync(join(ROOT, path), "utf8")));
     expect(found).to.deep.equal([]);
   });
+});
+
+describe("the pages on threats and on standards", () => {
+  const PATHS = ["src/server/THREATS.md", "src/verify/MAPPING.md"];
+  for (const path of PATHS) {
+    const text = readFileSync(join(ROOT, path), "utf8");
+    it(`name commands that exist in ${path}.`, () => {
+      const named = [...text.matchAll(/`agentctl ([a-z -]+)`/g)].map(([, words = ""]) => words);
+      expect(named.length).to.be.above(10);
+      expect(named.filter((words) => !COMMANDS.some(({ name }) => name === words))).to.deep.equal([]);
+    });
+
+    it(`claim no conformance in ${path}.`, () => {
+      expect(text).not.to.match(/\b(conform(s|ant|ance)?|compl(y|ies|iant|iance)|certified)\b/i);
+    });
+  }
 });
 
 describe("the commands of the README and the guides", function () {

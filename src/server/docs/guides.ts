@@ -66,7 +66,9 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
     name: "Evidence",
     guides: [
       guide("log", "Receipts and the log", "src/log/GUIDE.md"),
-      guide("verification", "Verification", "src/cli/GUIDE.md"),
+      guide("verification", "agentctl and verification", "src/cli/GUIDE.md"),
+      guide("threats", "Threats", "src/server/THREATS.md"),
+      guide("mapping", "Mapping to standards", "src/verify/MAPPING.md"),
     ],
   },
   {
