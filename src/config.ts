@@ -118,6 +118,8 @@ export interface Config {
   readonly dataDir: string;
   /** The administrator's key; null: generated on first start. */
   readonly adminKey: Secret | null;
+  /** Bearer token that opens `/metrics` and gRPC reflection; null: keys alone do. */
+  readonly metricsToken: Secret | null;
   /** ECDSA P-256 private key in PEM, or its file's path; null: generated in `dataDir`. */
   readonly signingKey: Secret | null;
   /** Secret that encrypts personal values and the secrets of webhooks; null: generated in `dataDir`. */
@@ -410,7 +412,7 @@ function encryptionKey(text: string): Secret {
   throw new Error("must be 32 to 256 printable ASCII characters without spaces");
 }
 
-/** Reads the administrator's key: long enough not to be guessed. */
+/** Reads a key or token: long enough not to be guessed. */
 function adminKey(text: string): Secret {
   if (/^[\x21-\x7e]{16,256}$/.test(text)) return new Secret(text);
   throw new Error("must be 16 to 256 printable ASCII characters without spaces");
@@ -545,6 +547,11 @@ const VARIABLES = {
     "ACP_ADMIN_KEY",
     adminKey,
     "administrator's API key; unset: generated and printed on first start; required with `DATABASE_URL` while no key exists",
+  ),
+  metricsToken: optional(
+    "ACP_METRICS_TOKEN",
+    adminKey,
+    "bearer token that opens `/metrics` and gRPC reflection; unset: API keys alone do, and on a loopback `ACP_HOST` requests that no proxy has passed on",
   ),
   signingKey: optional(
     "ACP_SIGNING_KEY",

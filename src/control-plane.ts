@@ -27,8 +27,10 @@ import { createTokenVerifier } from "./authority/federation-token.ts";
 import { loadSigningKey, SigningKeys } from "./authority/signing-key.ts";
 import { type Config, defaultMcpHomes, ENCRYPTION_KEY_FILE, SIGNING_KEY_FILE } from "./config.ts";
 import { createIntercept, type Intercept } from "./decision/intercept.ts";
+import { DecisionMetrics } from "./decision/metrics.ts";
 import { QuestionReader } from "./dryrun/ask/question-reader.ts";
 import { EscalationExpiry } from "./escalation/expiry.ts";
+import { EscalationMetrics } from "./escalation/metrics.ts";
 import { AccessTokens } from "./gateway/access-tokens.ts";
 import { McpCallers } from "./gateway/caller.ts";
 import { ChildIsolation } from "./gateway/child-isolation.ts";
@@ -44,6 +46,7 @@ import { McpEnds } from "./gateway/session-ends.ts";
 import { Upstreams } from "./gateway/upstreams.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
 import { CheckpointFile } from "./log/checkpoint-file.ts";
+import { LogMetrics } from "./log/metrics.ts";
 import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts";
@@ -65,6 +68,7 @@ import { personLabel, personName } from "./registry/person-name.ts";
 import { SignIns } from "./registry/sign-ins.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
 import { createModel } from "./semantic/model.ts";
+import { CallerFinder, type CallerFinderOptions } from "./server/admission.ts";
 import { dashboardPages } from "./server/dashboard/assets.ts";
 import { isReachedOverTls, SignInCookie } from "./server/dashboard/cookie.ts";
 import { OidcSignIn } from "./server/dashboard/oidc.ts";
@@ -78,7 +82,9 @@ import { sendJson } from "./server/http-reply.ts";
 import { LargeRequests } from "./server/large-requests.ts";
 import { measureEventLoop } from "./server/metrics.ts";
 import type { WatchKeys } from "./server/open-streams.ts";
+import { OperatorAccess } from "./server/operator-access.ts";
 import { DEFAULT_MAX_DEPTH, Pipeline } from "./server/pipeline.ts";
+import { measureProcess } from "./server/process-metrics.ts";
 import { RateLimits } from "./server/rate-limits.ts";
 import { Readiness } from "./server/readiness.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
@@ -90,12 +96,14 @@ import { WrongKeys } from "./server/wrong-keys.ts";
 import { openDataDirectory } from "./store/data-directory.ts";
 import { type Database, openDatabase, stored } from "./store/database.ts";
 import { createEncryptor, type Encryptor, loadEncryptionKey } from "./store/encryptor.ts";
+import { measureDatabase } from "./store/metrics.ts";
 import type { StoreLog } from "./store/migrate.ts";
 import { OutageWatch } from "./store/outage.ts";
 import { reencrypt } from "./store/reencrypt.ts";
 import { startTracing } from "./tracing/open-telemetry.ts";
 import type { TraceSettings } from "./tracing/settings.ts";
 import type { Tracing } from "./tracing/tracing.ts";
+import { versionOf } from "./version.ts";
 import { createTargets, type Targets } from "./webhook/target.ts";
 import { Webhooks } from "./webhook/webhooks.ts";
 
@@ -160,6 +168,7 @@ interface Parts {
   readonly redaction: Redaction;
   readonly proxy: RedactionProxy;
   readonly intercept: Intercept;
+  readonly decisionMetrics: DecisionMetrics;
   readonly mcp: McpParts;
   readonly guard: Guard;
   readonly questions: QuestionReader;
@@ -218,6 +227,7 @@ function createServices({
   webhooks,
   redaction,
   intercept,
+  decisionMetrics,
   mcp,
   guard,
   questions,
@@ -235,7 +245,7 @@ function createServices({
     createMandateService({ logs, database }),
     createEnforcementService({ intercept, logs, pool, heartbeatMs }),
     createDryRunService({ logs, pool, checker, database, questions }),
-    createEscalationService({ logs, pool, guard, checker, heartbeatMs }),
+    createEscalationService({ logs, pool, guard, checker, heartbeatMs, metrics: decisionMetrics }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),
     createIncidentService(database),
@@ -408,15 +418,25 @@ function createServers(parts: Parts): Servers {
     authenticator.watchEnds(await logs.of(workspaceId), listener);
   const publicUrl = config.publicUrl ?? undefined;
   const signInCookie = new SignInCookie(isReachedOverTls(publicUrl, tls !== undefined));
-  const pipeline = new Pipeline({
-    services,
+  const finder: CallerFinderOptions = {
     authenticate,
     signInCookie,
     assertAudience: (given, workspaceId) => assertAudience(given, audience.of(workspaceId)),
+  };
+  const operators = new OperatorAccess({
+    host: config.host,
+    token: config.metricsToken?.reveal(),
+    callers: new CallerFinder(finder),
+    wrongKeys,
+  });
+  const pipeline = new Pipeline({
+    services,
+    ...finder,
     watchKeys,
     clock: logs.clock,
     log,
     metrics,
+    otherStreams: { mcp: () => parts.mcp.gateway.streams },
     defaultDeadlineMs,
     maxHeldBytes: parts.shares.requestBytes ?? maxHeldBytesFor(maxBodyBytes),
     largeRequests,
@@ -456,13 +476,14 @@ function createServers(parts: Parts): Servers {
     ],
     ready: () => readiness.check(),
     metrics: parts.metricsPage,
+    operators,
     openApi: JSON.stringify(document),
     maxBodyBytes,
     log: parts.quietLog,
     tls,
     corsOrigins: config.corsOrigins,
   });
-  const grpc = createGrpcServer({ pipeline, health, maxBodyBytes, tls });
+  const grpc = createGrpcServer({ pipeline, health, operators, maxBodyBytes, tls });
   return joinServers({ http, grpc, health, pipeline, isTls: tls !== undefined });
 }
 
@@ -485,6 +506,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const quietLog = outage.quieten(log);
   const metrics = new Registry();
   measureEventLoop(metrics);
+  measureProcess(metrics, versionOf());
+  measureDatabase(metrics, database.pool);
   const { guardUrl, guardModel: name, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const model = createModel({ url: guardUrl, name, key, deadlineMs, metrics, log, tracing });
   const guard = createGuard({ model, metrics, log });
@@ -495,13 +518,23 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const expiry = new EscalationExpiry(database.pool, quietLog);
   const logs = await createWorkspaceLogs(database, quietLog, {
     ...redis.surroundings,
+    metrics: new LogMetrics(metrics),
     onEscalated: expiry.onEscalated,
+    onResolved: new EscalationMetrics(metrics, database.pool).onResolved,
     tracing,
   });
   const keys = new SigningKeys({ database, logs, privateKey });
   const verifyToken = createTokenVerifier(keys);
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
-  const webhooks = new Webhooks({ database, logs, log: quietLog, encryptor, allow: config.webhookAllow, tracing });
+  const webhooks = new Webhooks({
+    database,
+    logs,
+    log: quietLog,
+    encryptor,
+    allow: config.webhookAllow,
+    tracing,
+    metrics,
+  });
   const { webhookAllow, maxBodyBytes } = config;
   const wrongKeys = new WrongKeys(log);
   const rateLimits = new RateLimits({
@@ -523,7 +556,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     countCall: rateLimits.count,
   });
   const checker = new LongChecker();
-  const intercept = createIntercept({ logs, guard, checker, tracing });
+  const decisionMetrics = new DecisionMetrics(metrics);
+  const intercept = createIntercept({ logs, guard, checker, tracing, metrics: decisionMetrics });
   const parts = {
     config,
     log,
@@ -539,6 +573,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     redaction,
     proxy,
     intercept,
+    decisionMetrics,
     guard,
     questions,
     validator,

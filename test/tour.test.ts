@@ -172,6 +172,7 @@ async function sendIntercept(workspace: TestWorkspace, tour: Tour, body: object)
     extra: [],
     ready,
     metrics,
+    operators: { assertAllowed: async () => undefined },
     openApi: "{}",
     maxBodyBytes: MAX_BODY_BYTES,
     log,

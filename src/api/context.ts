@@ -37,6 +37,8 @@ export interface CallContext {
   readonly isOver: boolean;
   /** `performance.now()` when the first byte of the request was seen, in milliseconds. */
   readonly receivedAt: number;
+  /** Protocol of the call. */
+  readonly wire: "rest" | "connect" | "grpc-web" | "grpc";
   /** Names the call in the log and in INTERNAL errors. */
   readonly requestId: string;
   /** Place in the trace of the call; undefined or absent for a call without one. */

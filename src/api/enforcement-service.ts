@@ -8,7 +8,7 @@ import {
   type SummarizeDecisionsResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Slots } from "../async/slots.ts";
-import type { Intercept } from "../decision/intercept.ts";
+import type { Intercept, InterceptCommand } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason, overShare } from "../errors.ts";
 import { LogFeed } from "../log/log-feed.ts";
 import { readReceipt, readToolDigest } from "../log/read-receipts.ts";
@@ -131,14 +131,19 @@ export function createEnforcementService({
     return feed;
   };
 
-  const interceptOne = async (request: InterceptRequest, caller: Caller, waiter: CallContext, receivedAt: number) => {
+  const interceptOne = async (
+    request: InterceptRequest,
+    caller: Caller,
+    waiter: CallContext,
+    { wire, receivedAt }: Pick<InterceptCommand, "wire" | "receivedAt">,
+  ) => {
     const sources = readSources(request, caller);
     await waiter.giveWay();
     // An action may belong to another trace than its call, as may each message of a stream.
     const action = actionFrom(request, caller, traceInMetadata(request) ?? waiter.trace, sources);
     await waiter.giveWay(action.actionContent.length + action.metadataText.length);
     try {
-      const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter });
+      const sealed = await intercept({ workspaceId: caller.workspaceId, action, waiter, wire, receivedAt });
       return responseFrom(sealed, receivedAt);
     } catch (error) {
       throw request.requestId === undefined ? error : withRequestId(error);
@@ -150,9 +155,11 @@ export function createEnforcementService({
     return state.policies.tool(name)?.schema.name ?? name;
   };
   return defineService(EnforcementService, {
-    intercept: (request, context) => interceptOne(request, context.caller, context, context.receivedAt),
+    intercept: (request, context) => interceptOne(request, context.caller, context, context),
     interceptStream: (requests, context) =>
-      interceptAll(requests, (request, caller) => interceptOne(request, caller, context, performance.now())),
+      interceptAll(requests, (request, caller) =>
+        interceptOne(request, caller, context, { wire: "stream", receivedAt: performance.now() }),
+      ),
     async getDecision({ decisionId }, { caller }) {
       const receipt = await readReceipt(pool, caller.workspaceId, decisionId);
       if (receipt === undefined) {

@@ -9,6 +9,7 @@ import { type Action, isHaltedRefusal, type Outcome, type SealedDecision } from 
 import { inSpan, type SpanOptions, type Tracing } from "../tracing/tracing.ts";
 import { decide, steps } from "./decide.ts";
 import { EndedKeys } from "./ended-keys.ts";
+import type { DecisionMetrics, DecisionWire } from "./metrics.ts";
 
 /** The caller of a decision while it waits. */
 export interface Waiter {
@@ -23,6 +24,10 @@ export interface InterceptCommand {
   readonly workspaceId: string;
   readonly action: Action;
   readonly waiter: Waiter;
+  /** Way by which the action came. */
+  readonly wire: DecisionWire;
+  /** `performance.now()` when the action was received, in milliseconds. */
+  readonly receivedAt: number;
 }
 
 /** Decides an action: the only way to a decision. Resolves only after the decision is durable in the workspace's log. */
@@ -37,6 +42,8 @@ export interface InterceptParts {
   readonly endedKeys?: EndedKeys;
   /** Records every decision as a span. Default: nothing is recorded. */
   readonly tracing?: Tracing | undefined;
+  /** Counts the decisions. Default: nothing counts them. */
+  readonly metrics?: DecisionMetrics;
 }
 
 /**
@@ -50,6 +57,7 @@ export function createIntercept({
   checker,
   endedKeys = new EndedKeys(),
   tracing,
+  metrics,
 }: InterceptParts): Intercept {
   const append = async ({ workspaceId, action, waiter }: InterceptCommand): Promise<SealedDecision> => {
     const prepared = await prepareAction({ guard, checker }, await logs.of(workspaceId), action, waiter);
@@ -75,6 +83,7 @@ export function createIntercept({
     if (refusal !== undefined && (await isStanding(refusal, command)) && !(await isDecided(command))) return refusal;
     const sealed = await append(command);
     endedKeys.note(workspaceId, action, sealed);
+    metrics?.record(sealed, command.wire, command.receivedAt);
     return sealed;
   };
   if (tracing === undefined) return intercept;

@@ -3,6 +3,7 @@ import type { Pool } from "pg";
 import { actionDigest } from "../decision/action-digest.ts";
 import { decide, steps } from "../decision/decide.ts";
 import { type PrepareParts, prepareAction, type Waiter } from "../decision/intercept.ts";
+import type { DecisionMetrics } from "../decision/metrics.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -18,6 +19,8 @@ import { assertFourEyes, changePending, type Escalation, findEscalations, getEsc
 export interface EditParts extends PrepareParts {
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly pool: Pool;
+  /** Counts the decisions on edited actions. Default: nothing counts them. */
+  readonly metrics?: DecisionMetrics | undefined;
 }
 
 /** A person's request to have an action with other arguments instead. */
@@ -44,7 +47,8 @@ export interface EditedEscalation {
  * arguments that the action cannot have or already has, and EDIT_BLOCKED.
  */
 export async function editEscalation(parts: EditParts, command: EditCommand): Promise<EditedEscalation> {
-  const { logs, pool } = parts;
+  const receivedAt = performance.now();
+  const { logs, pool, metrics } = parts;
   const { workspaceId, escalationId, by } = command;
   const note = command.note === null ? null : checkedText("note", command.note);
   const log = await logs.of(workspaceId);
@@ -54,13 +58,14 @@ export async function editEscalation(parts: EditParts, command: EditCommand): Pr
   // The log may have been unloaded meanwhile.
   const context = { log: await logs.of(workspaceId), pool };
   const edit = { action: prepared, arguments: command.arguments, note, by };
-  const { replacedBy } = await changePending(
+  const { replacedBy, outcome } = await changePending(
     context,
     by,
     escalationId,
     (scope, row) => apply(scope, row, edit),
     prepared,
   );
+  if (replacedBy !== null) metrics?.record({ ...outcome, isReplayed: false }, "edit", receivedAt);
   const found = await findEscalations(
     pool,
     workspaceId,
@@ -78,12 +83,15 @@ interface Edit {
   readonly by: string;
 }
 
-/** Makes an edit at the end of the log. Returns the id of the escalation of the edited action; null if it needs none. */
+/**
+ * Makes an edit at the end of the log. Returns the outcome of the edited action with the id of its escalation; null if it needs none
+ * and is not appended.
+ */
 async function apply(
   scope: ChangeScope,
   row: EscalationRow,
   { action, arguments: edited, note, by }: Edit,
-): Promise<{ readonly replacedBy: string | null }> {
+): Promise<{ readonly replacedBy: string | null; readonly outcome: Outcome }> {
   const { state, nowMs } = scope;
   await assertFourEyes(scope, row, by);
   const outcome = decide(state, action, nowMs, { undo: [] });
@@ -105,10 +113,10 @@ async function apply(
       ...(replacedBy === null ? {} : { decision_id: decisionId, replaced_by: replacedBy }),
     },
   });
-  if (replacedBy === null) return { replacedBy };
+  if (replacedBy === null) return { replacedBy, outcome };
   if (state.settings.four_eyes) await leavePending(scope, replacedBy, row);
   else await approve(scope, replacedBy, { note, by, editedFrom: row.escalationId });
-  return { replacedBy };
+  return { replacedBy, outcome };
 }
 
 /**

@@ -11,7 +11,7 @@ import { type Subject, subjectOf, subscribedResources, withArguments, withName }
 import type { DefinitionLists } from "./definition-lists.ts";
 import type { CallDigest } from "./earlier-calls.ts";
 import type { Generation } from "./endpoint.ts";
-import { type Exchange, type Forwarding, inGeneration, type Unrouted } from "./exchange.ts";
+import { type Exchange, type Forwarding, inGeneration, LISTEN, type Unrouted } from "./exchange.ts";
 import { boundDigest } from "./forwarded-members.ts";
 import { disagreeingParameter, repeatedHeaders } from "./headers.ts";
 import type { Incoming } from "./incoming.ts";
@@ -42,9 +42,6 @@ export interface DecidedRequestsOptions {
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly metrics: Registry;
 }
-
-/** Method that asks for several resources at once. */
-const LISTEN = "subscriptions/listen";
 
 /** Serves the requests that are decided before the server sees them. */
 export class DecidedRequests {

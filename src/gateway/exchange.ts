@@ -1,6 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { Registry } from "prom-client";
 import type { SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { type HistogramSeries, TallyHistogram } from "../metrics/tally.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
@@ -75,19 +77,34 @@ export interface ForwardingOptions {
   readonly scrubJson: ScrubJson;
   /** Pot of the bytes of servers' messages. */
   readonly answers: SharedPot;
+  readonly metrics: Registry;
 }
+
+/** Method that asks for several resources at once, and is never answered. */
+export const LISTEN = "subscriptions/listen";
+
+/** Buckets in seconds, from a command on this machine to the longest tool. */
+const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 /** Passes messages to upstream servers, and their responses back. */
 export class Forwarding {
   readonly #options: ForwardingOptions;
   readonly #answers: SharedPot;
   readonly #onMethod: (exchange: Exchange, method: string) => void;
+  readonly #seconds: HistogramSeries;
 
   /** `onMethod` hears the method of every request and notification of a server. */
   constructor(options: ForwardingOptions, onMethod: (exchange: Exchange, method: string) => void) {
     this.#options = options;
     this.#answers = options.answers;
     this.#onMethod = onMethod;
+    this.#seconds = new TallyHistogram({
+      name: "acp_mcp_call_seconds",
+      help: "Seconds from forwarding a request to an MCP server to the end of its answer, or to the failure of the request.",
+      labelNames: [],
+      buckets: BUCKETS_SECONDS,
+      registry: options.metrics,
+    }).series({});
   }
 
   /** Waits until a message may be serialised for the server. Rejects when the exchange ends. */
@@ -122,7 +139,13 @@ export class Forwarding {
     await this.giveWay(exchange);
     exchange.ending.signal.throwIfAborted();
     call.isForwarded = true;
-    return (await this.relay(exchange, () => this.send(exchange, request, call), call)) === "answered";
+    const sentAt = performance.now();
+    try {
+      return (await this.relay(exchange, () => this.send(exchange, request, call), call)) === "answered";
+    } finally {
+      // A subscription is never answered.
+      if (request.method !== LISTEN) this.#seconds.observe((performance.now() - sentAt) / 1_000);
+    }
   }
 
   /** Scrubs a response that was kept, by the kinds that its server names now. */

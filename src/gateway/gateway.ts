@@ -115,6 +115,7 @@ export class McpGateway {
   readonly #serverTasks: ServerTasks;
   /** Bytes of clients' messages that are read, held or forwarded. */
   readonly #held: SharedPot;
+  #streams = 0;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
@@ -166,6 +167,11 @@ export class McpGateway {
       this.#refuse(request, response, name, error);
     }
     return true;
+  }
+
+  /** Open streams of servers' own messages. */
+  get streams(): number {
+    return this.#streams;
   }
 
   /** Ends everything in flight. */
@@ -239,9 +245,14 @@ export class McpGateway {
 
   /** Serves a stream of a server's own messages. */
   #stream(request: IncomingMessage, given: Unrouted): Promise<void> {
-    return this.#held.during(given.caller, (held) => {
+    return this.#held.during(given.caller, async (held) => {
       held.add(WAITING_OVERHEAD);
-      return this.#sessionRequests.stream(request, given);
+      this.#streams += 1;
+      try {
+        await this.#sessionRequests.stream(request, given);
+      } finally {
+        this.#streams -= 1;
+      }
     });
   }
 

@@ -2,7 +2,7 @@ import { create, type JsonObject } from "@bufbuild/protobuf";
 import type { Pool } from "pg";
 import { type InterceptRequest, InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { actionFrom } from "../api/action.ts";
-import type { Intercept } from "../decision/intercept.ts";
+import type { Intercept, InterceptCommand } from "../decision/intercept.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { type Escalation, getEscalation, withdrawEscalation } from "../escalation/escalation.ts";
 import { EscalationFeed } from "../escalation/feed.ts";
@@ -29,6 +29,8 @@ export interface ToolRequest {
 
 /** An action whose caller waits for the outcome. */
 export interface HeldAction {
+  /** Way by which the action came. */
+  readonly wire: "gateway" | "hook";
   readonly caller: McpCaller;
   readonly arguments: JsonObject;
   /** Creates the request for a decision on these arguments. */
@@ -97,17 +99,19 @@ export class HeldActions {
 
   /** Decides an action. Presents `escalationId`, else an unused approval of the same action. */
   async intercept(action: HeldAction, args: JsonObject, escalationId?: string): Promise<SealedDecision> {
+    const receivedAt = performance.now();
     const asked = await this.#asked(action, args);
     const isRefused = action.marks?.refusal !== undefined;
     const presented = isRefused ? undefined : (escalationId ?? (await this.#earlier(action, asked)).approval);
-    return this.#intercept(action, asked, presented);
+    return this.#intercept(action, asked, { presented, receivedAt });
   }
 
   /** Decides an action, unless an approved call of this very action is there whose response has reached nobody. */
   async interceptOrFind(action: HeldAction): Promise<SealedDecision | { readonly earlier: ApprovedCall }> {
+    const receivedAt = performance.now();
     const asked = await this.#asked(action, action.arguments);
-    const { approval, call } = await this.#earlier(action, asked, action.digestOf);
-    return call === undefined ? this.#intercept(action, asked, approval) : { earlier: call };
+    const { approval: presented, call } = await this.#earlier(action, asked, action.digestOf);
+    return call === undefined ? this.#intercept(action, asked, { presented, receivedAt }) : { earlier: call };
   }
 
   /** Returns the digest by which a repeated call gets the response of this one. */
@@ -147,9 +151,9 @@ export class HeldActions {
   }
 
   async #intercept(
-    { caller: { workspaceId, agentId }, signal, bytes, marks }: HeldAction,
+    { caller: { workspaceId, agentId }, signal, bytes, marks, wire }: HeldAction,
     asked: Action,
-    presented: string | undefined,
+    { presented, receivedAt }: Pick<InterceptCommand, "receivedAt"> & { readonly presented: string | undefined },
   ): Promise<SealedDecision> {
     const waiter = {
       get isOver() {
@@ -158,7 +162,8 @@ export class HeldActions {
       signal,
     };
     await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
-    return this.#options.intercept({ workspaceId, action: { ...asked, ...marks, escalationId: presented }, waiter });
+    const action = { ...asked, ...marks, escalationId: presented };
+    return this.#options.intercept({ workspaceId, action, waiter, wire, receivedAt });
   }
 
   /** Decides an action, and waits for a person if it escalates. Rejects when the signal aborts. */

@@ -260,6 +260,7 @@ function actionOf(
   const origin = server === undefined ? {} : { mcp_server: server };
   return {
     ...waiting,
+    wire: "hook",
     arguments: input,
     requestFor: (args) => ({
       actionType: name,

@@ -292,6 +292,7 @@ function actionOf(call: DecidedCall): HeldAction {
   const { tool, wrapped } = recordedName(call);
   const name = `${server.name}.${tool}`;
   return {
+    wire: "gateway",
     caller,
     arguments: args,
     marks: { keepsTrust },

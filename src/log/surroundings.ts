@@ -3,6 +3,7 @@ import type { HistoryMirror } from "../state/counters/log-history.ts";
 import type { Tracing } from "../tracing/tracing.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { AppendedEnd } from "./events.ts";
+import type { LogMetrics } from "./metrics.ts";
 
 /** Optional helpers of a log outside the database. Losing one costs time, never correctness. */
 export interface LogSurroundings {
@@ -10,6 +11,8 @@ export interface LogSurroundings {
   readonly clock?: DatabaseClock;
   /** Pot of the actions that wait to be decided, which logs share. Default: a pot for each log. */
   readonly waitingPot?: SharedPot;
+  /** Counts what is appended. Default: nothing counts it. */
+  readonly metrics?: LogMetrics;
   /** Second source of window histories. */
   readonly mirror?: HistoryMirror;
   /** Records every append as a span. */
@@ -18,4 +21,6 @@ export interface LogSurroundings {
   readonly onAppended?: (end: AppendedEnd) => void;
   /** Receives the earliest expiry of escalations that this replica created, epoch milliseconds. MUST NOT throw. */
   readonly onEscalated?: (workspaceId: string, nextExpiryMs: number) => void;
+  /** Receives the escalations that this replica resolved. MUST NOT throw. */
+  readonly onResolved?: (workspaceId: string, escalationIds: readonly string[]) => void;
 }

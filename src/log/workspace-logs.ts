@@ -32,6 +32,7 @@ export class WorkspaceLogs {
     this.#database = database;
     this.#log = log;
     this.#surroundings = { waitingPot: createWaitingPot(), ...surroundings };
+    surroundings.metrics?.measureQueue(() => this.#waiting);
     this.#timers = [
       setInterval(() => this.#startSaving(), SNAPSHOT_MS),
       setInterval(() => this.#recheck(), RECHECK_MS),
@@ -56,6 +57,12 @@ export class WorkspaceLogs {
     for (const workspaceLog of this.#loaded.values()) {
       if (workspaceLog.listeners > 0) workspaceLog.wakeUp({ seq: Number.POSITIVE_INFINITY, isChange: true });
     }
+  }
+
+  get #waiting(): number {
+    let waiting = 0;
+    for (const workspaceLog of this.#loaded.values()) waiting += workspaceLog.waiting;
+    return waiting;
   }
 
   /** Finishes all queued work, writes the trust snapshots and unloads every workspace. */

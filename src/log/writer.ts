@@ -304,7 +304,7 @@ export class WorkspaceLog {
     const results = await Promise.all(sent.map(({ appended }) => appended));
     this.#inFlight.release(true);
     const durable = sent.filter((_, index) => isAppended(results[index] as PromiseSettledResult<number | undefined>));
-    for (const batch of [...this.#unpublished.splice(0), ...durable.map(({ batch }) => batch)]) batch.settle();
+    for (const batch of [...this.#unpublished.splice(0), ...durable.map(({ batch }) => batch)]) this.#settle(batch);
     // Has no effect on callers that were already answered.
     for (const { batch } of sent) rejectAll(batch.items, error);
     rejectAll(waiting, error);
@@ -422,8 +422,13 @@ export class WorkspaceLog {
     this.#publish();
     for (const [index, { items }] of batches.entries()) {
       const result = results[index] as PromiseSettledResult<number | undefined>;
-      if (isFault(result)) rejectAll(items, result.reason);
-      else await this.#appendLocked(items);
+      if (isFault(result)) {
+        rejectAll(items, result.reason);
+        continue;
+      }
+      // The batch behind another one always falls with it.
+      if (index === 0 && result.status === "fulfilled") this.#surroundings.metrics?.overtaken();
+      await this.#appendLocked(items);
     }
   }
 
@@ -538,7 +543,7 @@ export class WorkspaceLog {
   /** Answers the callers of durable batches and tells listeners, in the order of the log. */
   #publish(): void {
     for (const batch of this.#unpublished.splice(0)) {
-      batch.settle();
+      this.#settle(batch);
       this.#loaded.announce(batch.events());
       this.#notifyAppended(batch.endSeq, batch.isAwaited ? "decisions" : undefined);
       const { nextExpiryMs } = batch;
@@ -546,11 +551,21 @@ export class WorkspaceLog {
     }
   }
 
+  /** Counts a durable batch and answers its callers. */
+  #settle(batch: Batch): void {
+    this.#surroundings.metrics?.appended(batch.outcomes);
+    batch.settle();
+  }
+
   /** Folds changes of this replica after their commit, and tells listeners. */
   #publishChanges(sealed: SealedChanges): void {
     this.#loaded.fold(sealed);
     this.#loaded.announce(sealed.events);
     this.#notifyAppended(sealed.end.seq, "change");
+    const resolved = sealed.events.flatMap(({ change }) =>
+      change.type === "escalation_resolved" ? [change.escalation_id] : [],
+    );
+    if (resolved.length > 0) runApart(() => this.#surroundings.onResolved?.(this.workspaceId, resolved));
   }
 
   #notifyAppended(seq: number, wakes: AppendedEnd["wakes"]): void {

@@ -60,7 +60,7 @@ export class CallerFinder {
    * Finds the caller by the key of a call. Rejects with KEY_MISSING or KEY_INVALID, and with CSRF_TOKEN_INVALID for a cookie
    * without its token: a browser also sends cookies with requests that another site caused.
    */
-  async find(incoming: IncomingCall): Promise<Caller> {
+  async find(incoming: Pick<IncomingCall, "header">): Promise<Caller> {
     const key = keyInHeaders(incoming) ?? this.#keyFromCookie(incoming);
     if (key === undefined) throw keyMissing();
     const caller = await this.#authenticate(key);
@@ -69,7 +69,7 @@ export class CallerFinder {
     return caller;
   }
 
-  #keyFromCookie(incoming: IncomingCall): string | undefined {
+  #keyFromCookie(incoming: Pick<IncomingCall, "header">): string | undefined {
     const secret = this.#signInCookie.secretIn(incoming.header("cookie"));
     if (secret !== undefined) assertCsrfToken(secret, incoming.header(CSRF_HEADER));
     return secret;
@@ -77,7 +77,7 @@ export class CallerFinder {
 }
 
 /** Returns the key in a call's headers: `X-API-Key`, otherwise `Authorization: Bearer`. */
-function keyInHeaders(incoming: IncomingCall): string | undefined {
+function keyInHeaders(incoming: Pick<IncomingCall, "header">): string | undefined {
   const key = incoming.header("x-api-key");
   if (key !== undefined && key !== "") return key;
   const authorization = incoming.header("authorization");

@@ -69,6 +69,10 @@ export class Call implements CallContext {
     return this.incoming.receivedAt;
   }
 
+  get wire(): IncomingCall["wire"] {
+    return this.incoming.wire;
+  }
+
   get requestId(): string {
     return this.incoming.requestId;
   }

@@ -29,6 +29,7 @@ import { methodName } from "./endpoints.ts";
 import { bodyTooLarge, cancelled, deadlineExceeded, detailsOf } from "./errors.ts";
 import { addHealth, type Health } from "./health.ts";
 import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-call.ts";
+import type { OperatorAccess } from "./operator-access.ts";
 import type { Pipeline, StreamedRequest } from "./pipeline.ts";
 import { contextFrom, type TlsSource } from "./tls.ts";
 import { decodeBinary } from "./validation.ts";
@@ -50,6 +51,8 @@ export interface GrpcServerOptions {
   /** Pipeline whose services are served. */
   readonly pipeline: Pipeline;
   readonly health: Health;
+  /** Access to reflection. */
+  readonly operators: Pick<OperatorAccess, "assertAllowed">;
   /** Absent: plain text. */
   readonly tls?: TlsSource | undefined;
   /** Maximum bytes of one request message. */
@@ -70,7 +73,7 @@ export interface GrpcServer {
 
 /** Creates a gRPC server on grpc-js. */
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
-  const { pipeline, health, tls, maxBodyBytes, keepaliveMs = DEFAULT_KEEPALIVE_MS } = options;
+  const { pipeline, health, operators, tls, maxBodyBytes, keepaliveMs = DEFAULT_KEEPALIVE_MS } = options;
   const services = pipeline.services.map(({ service }) => service);
   const admissions = new Admissions(pipeline);
   const server = new Server({
@@ -78,7 +81,12 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     "grpc.keepalive_time_ms": keepaliveMs,
     "grpc.keepalive_timeout_ms": KEEPALIVE_TIMEOUT_MS,
     "grpc.enable_channelz": 0,
-    interceptors: [statusReasons(maxBodyBytes, admissions), admissions.interceptor, unblockStreamWrites],
+    interceptors: [
+      statusReasons(maxBodyBytes, admissions),
+      admissions.interceptor,
+      guardReflection(operators),
+      unblockStreamWrites,
+    ],
   });
   for (const service of services) addService(server, service, pipeline, admissions);
   const grpcHealth = addHealth(server, services, health);
@@ -163,30 +171,13 @@ class Admissions {
   /** Holds a call back until it is admitted. Calls of other services pass. */
   readonly interceptor: ServerInterceptor = ({ path }, call) => {
     const method = this.#methods.get(path);
-    if (method !== undefined) this.#holdBack(method, call);
+    if (method !== undefined) holdBack(call, (...held) => this.#admit(method, call, ...held));
     return call as ServerInterceptingCall;
   };
 
   /** Returns the admitted call of an object that grpc-js has made for it. */
   of(made: ServerInterceptingCallInterface | Metadata): Call | undefined {
     return this.#admitted.get(made);
-  }
-
-  #holdBack(method: DescMethod, call: ServerInterceptingCallInterface): void {
-    const { start } = call;
-    call.start = (listener) => {
-      const departure: Departure = { isOver: false, listener: () => undefined };
-      start.call(call, {
-        onReceiveMetadata: (metadata) => void this.#admit(method, call, metadata, listener, departure),
-        onReceiveMessage: (message) => listener.onReceiveMessage(message),
-        onReceiveHalfClose: () => listener.onReceiveHalfClose(),
-        onCancel() {
-          departure.isOver = true;
-          departure.listener();
-          listener.onCancel();
-        },
-      });
-    };
   }
 
   async #admit(
@@ -207,6 +198,44 @@ class Admissions {
       call.sendStatus(statusFrom(error, incoming, undefined));
     }
   }
+}
+
+/** Has `admit` pass the metadata of a call on, once the call is admitted. `admit` MUST NOT reject. */
+function holdBack(
+  call: ServerInterceptingCallInterface,
+  admit: (metadata: Metadata, listener: CallListener, departure: Departure) => Promise<void>,
+): void {
+  const { start } = call;
+  call.start = (listener) => {
+    const departure: Departure = { isOver: false, listener: () => undefined };
+    start.call(call, {
+      onReceiveMetadata: (metadata) => void admit(metadata, listener, departure),
+      onReceiveMessage: (message) => listener.onReceiveMessage(message),
+      onReceiveHalfClose: () => listener.onReceiveHalfClose(),
+      onCancel() {
+        departure.isOver = true;
+        departure.listener();
+        listener.onCancel();
+      },
+    });
+  };
+}
+
+/** Holds calls of reflection, of every version, back until their caller is known to have access. */
+function guardReflection(operators: GrpcServerOptions["operators"]): ServerInterceptor {
+  return ({ path }, call) => {
+    if (path.startsWith("/grpc.reflection."))
+      holdBack(call, async (metadata, listener, departure) => {
+        const incoming = incomingFrom(call, metadata, departure);
+        try {
+          await operators.assertAllowed({ ...incoming, headerNames: Object.keys(metadata.getMap()), method: path });
+          if (!departure.isOver) listener.onReceiveMetadata(metadata);
+        } catch (error) {
+          call.sendStatus(statusFrom(error, incoming, undefined));
+        }
+      });
+    return call as ServerInterceptingCall;
+  };
 }
 
 /** Counts the body of a call as it arrives. grpc-js itself reports whole messages only. */

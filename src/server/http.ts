@@ -23,6 +23,7 @@ import { CrossOrigins } from "./cross-origin.ts";
 import { errorBodyFrom, methodNotAllowed } from "./errors.ts";
 import { headerOf, NEVER_STORED, sendError, sendJson, sendText } from "./http-reply.ts";
 import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-call.ts";
+import type { OperatorAccess } from "./operator-access.ts";
 import type { Pipeline } from "./pipeline.ts";
 import { mandateFileSchema } from "./rest/mandate-schema.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
@@ -49,6 +50,8 @@ export interface HttpServerOptions {
   readonly ready: () => Promise<void>;
   /** `/metrics`. */
   readonly metrics: MetricsPage;
+  /** Access to `/metrics`. */
+  readonly operators: Pick<OperatorAccess, "assertAllowed">;
   /** The text of `/openapi.json`. */
   readonly openApi: string;
   /** Maximum bytes of one request message over Connect and gRPC-Web; REST has its own limit. */
@@ -149,8 +152,8 @@ function isUnder(prefix: string, path: string): boolean {
 
 const OK = JSON.stringify({ ok: true });
 
-/** Creates the pages without a key: `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and `/schemas/mandate.json`. */
-function statusPages({ ready, metrics, openApi }: HttpServerOptions): readonly HttpRoute[] {
+/** Creates the pages without a key: `/healthz`, `/readyz`, `/openapi.json` and `/schemas/mandate.json`, and `/metrics`. */
+function statusPages({ ready, metrics, operators, openApi }: HttpServerOptions): readonly HttpRoute[] {
   const alive = JSON.stringify({ ok: true, version: versionOf() });
   const mandateSchema = JSON.stringify(mandateFileSchema());
   return [
@@ -159,19 +162,32 @@ function statusPages({ ready, metrics, openApi }: HttpServerOptions): readonly H
       await ready();
       sendJson(response, 200, OK);
     }),
-    page("/metrics", async (response) => sendText(response, 200, metrics.contentType, await metrics.metrics())),
+    page("/metrics", async (response, request, { requestId }) => {
+      const { headers, socket } = request;
+      await operators.assertAllowed({
+        header: (name) => headerOf(request, name),
+        headerNames: Object.keys(headers),
+        address: socket.remoteAddress,
+        requestId,
+        method: "/metrics",
+      });
+      sendText(response, 200, metrics.contentType, await metrics.metrics());
+    }),
     page("/openapi.json", (response) => sendJson(response, 200, openApi)),
     page("/schemas/mandate.json", (response) => sendJson(response, 200, mandateSchema)),
   ];
 }
 
-function page(path: string, show: (response: ServerResponse) => Promise<void> | void): HttpRoute {
+function page(
+  path: string,
+  show: (response: ServerResponse, request: IncomingMessage, arrival: Arrival) => Promise<void> | void,
+): HttpRoute {
   return {
     prefix: path,
-    async handle(request: IncomingMessage, response: ServerResponse) {
+    async handle(request: IncomingMessage, response: ServerResponse, arrival: Arrival) {
       if (pathOf(request) !== path) return false;
       request.resume();
-      if (request.method === "GET" || request.method === "HEAD") await show(response);
+      if (request.method === "GET" || request.method === "HEAD") await show(response, request, arrival);
       else sendError(response, methodNotAllowed(request.method ?? "", "GET, HEAD"));
       return true;
     },

@@ -15,7 +15,7 @@ import { cancelled, type OutageReport, reportFault, shuttingDown } from "./error
 import { createAnswerBytes, createHeldBytes } from "./held-bytes.ts";
 import type { IncomingCall } from "./incoming-call.ts";
 import { LargeRequests } from "./large-requests.ts";
-import { createCallMetrics } from "./metrics.ts";
+import { CallMetrics } from "./metrics.ts";
 import { OpenStreams, type OpenStreamsOptions } from "./open-streams.ts";
 import type { CountCall } from "./rate-limits.ts";
 import { createRequestChecks } from "./validation.ts";
@@ -32,6 +32,8 @@ export interface PipelineOptions extends CallerFinderOptions, Omit<OpenStreamsOp
   readonly services: readonly ServiceDefinition[];
   readonly log: Logger;
   readonly metrics: Registry;
+  /** Open streams of other routes, by kind, for the metrics. Default: there are none. */
+  readonly otherStreams?: Readonly<Record<string, () => number>>;
   /** Deadline of unary calls whose caller sets no deadline, milliseconds. Default 10,000. Streams have no default deadline. */
   readonly defaultDeadlineMs?: number;
   /** Bytes of request bodies that workspaces share, of which one alone holds half. Default 256 MiB. */
@@ -87,7 +89,7 @@ export class Pipeline {
   readonly #countCall: CountCall;
   readonly #callLog: CallLog;
   readonly #calls = new Set<Call>();
-  readonly #metrics: ReturnType<typeof createCallMetrics>;
+  readonly #metrics: CallMetrics;
   readonly #streams: OpenStreams;
   readonly #held: SharedPot;
   readonly #answers: SharedPot;
@@ -111,7 +113,12 @@ export class Pipeline {
     this.#streams = new OpenStreams({ ...options, callers: this.#callers });
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
     this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth, options.validator));
-    this.#metrics = createCallMetrics(options.metrics, this.#calls);
+    this.#metrics = new CallMetrics({
+      registry: options.metrics,
+      open: this.#calls,
+      methods: this.#endpoints.keys(),
+      otherStreams: options.otherStreams ?? {},
+    });
     this.#observer = {
       held: ({ caller }) => this.#held.open(caller),
       answer: ({ caller }) => this.#answers.open(caller),
@@ -168,14 +175,10 @@ export class Pipeline {
 
   /** Counts an ended call. */
   #record(call: Call, code: string): void {
-    const { endpoint, incoming, receivedAt } = call;
-    const [method, wire] = [endpoint.name, incoming.wire];
-    this.#metrics.ended.inc({ method, code, wire });
+    this.#metrics.record(call, code);
     // A wrong key is logged where it is counted.
     if (!call.hasWrongKey) this.#callLog.ended(call, code);
-    // The duration of a stream depends only on its caller.
-    if (!call.isStream) this.#metrics.seconds.observe({ method, wire }, (performance.now() - receivedAt) / 1000);
-    if (call.span !== undefined) endCallSpan(call.span, wire, code);
+    if (call.span !== undefined) endCallSpan(call.span, call.incoming.wire, code);
     this.#calls.delete(call);
     if (call.isStream) this.#streams.remove(call);
     if (this.#calls.size === 0) this.#onIdle();

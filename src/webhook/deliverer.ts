@@ -7,6 +7,7 @@ import type { StoreLog } from "../store/migrate.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
 import { finishWebhookAttempt, type RenewedWebhook, readWebhookForAttempt } from "../store/sql/deliver-webhook.ts";
 import { EventQueue, logSpanFrom, type WebhookEvent } from "./event-queue.ts";
+import type { WebhookMetrics } from "./metrics.ts";
 import { type AttemptContext, type AttemptResult, attemptValues, messageFrom, postAttempt } from "./post-attempt.ts";
 import { type DeliveryTiming, type NextState, stateAfter } from "./retry-schedule.ts";
 
@@ -21,6 +22,8 @@ export interface DelivererContext extends AttemptContext {
   readonly random: () => number;
   /** Identifies this process in leases. */
   readonly owner: string;
+  /** Default: nothing counts attempts. */
+  readonly metrics?: Pick<WebhookMetrics, "count"> | undefined;
 }
 
 /** Milliseconds between attempts while the database does not answer. */
@@ -90,6 +93,11 @@ export class Deliverer {
   /** Log index before which every event of the webhook is delivered. */
   get cursor(): number {
     return this.#queue.cursor;
+  }
+
+  /** True while it has an event to deliver, or looks for one. */
+  get isWaiting(): boolean {
+    return this.#activity !== "idle";
   }
 
   /** Updates the deliverer with its webhook's row after a renewal of the lease. */
@@ -202,6 +210,7 @@ export class Deliverer {
       signal: this.#aborting.signal,
     });
     if (this.#aborting.signal.aborted) return;
+    this.#context.metrics?.count(result.attempt);
     const next = stateAfter(webhook, seq, result, { timing, nowMs: clock.now(), random });
     // False if the webhook was changed or leased by another process meanwhile; the next read of its row shows this.
     if (!(await this.#record(webhook, result, next))) return;

@@ -35,6 +35,13 @@ export class Delivery {
     this.#context = context;
   }
 
+  /** Number of webhooks with something to deliver. */
+  get waiting(): number {
+    let waiting = 0;
+    for (const deliverer of this.#deliverers.values()) if (deliverer.isWaiting) waiting += 1;
+    return waiting;
+  }
+
   /** Begins to deliver. */
   start(): void {
     this.#isStarted = true;

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { Registry } from "prom-client";
 import { Semaphore } from "../async/semaphore.ts";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -20,6 +21,7 @@ import {
 import { recordWebhookAttempt } from "../store/sql/deliver-webhook.ts";
 import type { Tracing } from "../tracing/tracing.ts";
 import { Delivery } from "./delivery.ts";
+import { WebhookMetrics } from "./metrics.ts";
 import { type Attempt, attemptValues, postAttempt, testMessage } from "./post-attempt.ts";
 import { DAY_MS, DEFAULT_TIMING, type DeliveryTiming } from "./retry-schedule.ts";
 import { newSecret, type SecretColumn, sealedFrom, secretFrom } from "./secrets.ts";
@@ -85,6 +87,8 @@ export interface WebhooksOptions {
   readonly random?: () => number;
   /** Records every request to a receiver as a span. Default: nothing is recorded. */
   readonly tracing?: Tracing | undefined;
+  /** Default: nothing measures the delivery. */
+  readonly metrics?: Registry;
 }
 
 /** An SQL statement that changes or reads one webhook. */
@@ -148,6 +152,7 @@ export class Webhooks {
       tracing: options.tracing,
       semaphore: new Semaphore({ permits: MAX_DELIVERIES }),
       owner: randomUUID(),
+      metrics: options.metrics && new WebhookMetrics(options.metrics, () => this.#delivery.waiting),
     });
   }
 

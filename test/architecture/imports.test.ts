@@ -30,6 +30,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "log",
     "policy",
     "store",
+    "metrics",
+    "version.ts",
     "gen",
     "tracing",
   ],
@@ -48,12 +50,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "tracing",
     "tree",
     "json",
+    "metrics",
     "async",
     "errors.ts",
     "gen",
   ],
   // Wires and pipeline see messages and the callers' context alone, never the domain.
-  server: ["api", "json", "async", "tracing", "errors.ts", "version.ts", "gen"],
+  server: ["api", "json", "metrics", "async", "tracing", "errors.ts", "version.ts", "gen"],
   // Maps messages to calls of the domain, one service a file.
   api: [
     "redaction",
@@ -106,13 +109,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "errors.ts"],
   webhook: ["registry", "log", "state", "store", "tracing", "tree", "async", "errors.ts"],
   // Without store, registry or server: the same state, action and time must always decide the same.
-  decision: ["semantic", "log", "state", "policy", "tracing", "tree", "async", "errors.ts", "gen"],
+  decision: ["semantic", "log", "state", "policy", "tracing", "tree", "metrics", "async", "errors.ts", "gen"],
   registry: ["log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A copy of the log's counters; the log never waits for it.
   mirror: ["log", "state", "policy", "store"],
   semantic: ["state", "json", "async", "tracing", "errors.ts"],
   // Is handed the function that decides, and does not know it.
-  log: ["state", "policy", "store", "tracing", "tree", "async", "errors.ts"],
+  log: ["state", "policy", "store", "tracing", "tree", "metrics", "async", "errors.ts"],
   // The fold of the log, with the plans of the rules in force.
   state: ["policy", "store", "tracing", "tree", "async", "errors.ts", "gen"],
   // Rules know no database: time, counts and verdicts come in as values.
@@ -134,13 +137,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   json: ["async"],
   // Reads texts: the form in which they compare, and detectors of personal values; it knows no rule and no request.
   text: [],
+  // Version of the program, read in one place for its banner, its health and `agentctl`.
+  "version.ts": [],
+  // Counters of hot code, and bounds for labels that users choose.
+  metrics: [],
   // How work shares the event loop, permits and time; mechanisms that know nothing of their users.
   async: [],
   "config.ts": ["settings"],
   // Judges names and reads files of settings; it knows none of them.
   settings: [],
-  // Version of the program, read in one place for its banner, its health and `agentctl`.
-  "version.ts": [],
   "errors.ts": ["gen"],
   gen: [],
 };

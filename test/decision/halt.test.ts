@@ -120,7 +120,8 @@ describe("a halted workspace", () => {
     const caller = { keyId: "key_test", workspaceId: test.workspaceId, role: Role.OPERATOR, agentId: null };
     const action = () => actionFrom(create(InterceptRequestSchema, { agentId, actionType: "pay" }), caller);
     const waiter = { isOver: false, signal: new AbortController().signal };
-    const call = () => intercept({ workspaceId: test.workspaceId, action: action(), waiter });
+    const call = () =>
+      intercept({ workspaceId: test.workspaceId, action: action(), waiter, wire: "rest", receivedAt: 0 });
     const size = async () => (await test.log.caughtUp()).seq;
     const before = await size();
     const sealed = [];

@@ -205,7 +205,7 @@ describe("a guard that is asked before the log", () => {
         return caller.signal.aborted;
       },
     };
-    const reply = intercept({ ...command, waiter });
+    const reply = intercept({ ...command, waiter, wire: "rest", receivedAt: 0 });
     await asked(1);
     caller.abort();
     expect((await failureOf(reply)).reason).to.equal(ErrorReason.CANCELLED);

@@ -10,12 +10,15 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import type { CallContext, Caller } from "../../src/api/context.ts";
 import { defineService, type ServiceFunctions } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
+import { CallerFinder } from "../../src/server/admission.ts";
 import { createGrpcServer } from "../../src/server/grpc.ts";
 import { Health } from "../../src/server/health.ts";
 import { createHttpServer, type HttpServerOptions } from "../../src/server/http.ts";
+import { OperatorAccess, type OperatorAccessOptions } from "../../src/server/operator-access.ts";
 import { Pipeline, type PipelineOptions } from "../../src/server/pipeline.ts";
 import { createRestTranscoder } from "../../src/server/rest/transcoder.ts";
 import type { Tls, TlsSource } from "../../src/server/tls.ts";
+import { WrongKeys } from "../../src/server/wrong-keys.ts";
 import {
   ADMIN_KEY,
   connectIntercept,
@@ -50,6 +53,8 @@ export interface HarnessOptions {
   readonly http?: Partial<HttpServerOptions>;
   /** One certificate, or one that changes. */
   readonly tls?: Tls | TlsSource;
+  /** Address that the service is told it listens on, and the token for operators. Default: loopback, without a token. */
+  readonly operators?: Partial<Pick<OperatorAccessOptions, "host" | "token">>;
 }
 
 export interface Harness {
@@ -140,19 +145,27 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   const rest = createRestTranscoder({ pipeline, maxBodyBytes: MAX_BODY_BYTES });
   const health = new Health();
   const tls = options.tls && ("current" in options.tls ? options.tls : { current: options.tls, onChange: () => {} });
+  const operators = new OperatorAccess({
+    host: "127.0.0.1",
+    token: undefined,
+    callers: new CallerFinder({ authenticate: callerFor }),
+    wrongKeys: new WrongKeys(log),
+    ...options.operators,
+  });
   const http = createHttpServer({
     pipeline,
     rest,
     extra: [],
     ready: async () => {},
     metrics,
+    operators,
     openApi: '{"openapi":"3.1.0"}',
     maxBodyBytes: MAX_BODY_BYTES,
     log,
     tls,
     ...options.http,
   });
-  const grpc = createGrpcServer({ pipeline, health, maxBodyBytes: MAX_BODY_BYTES, tls });
+  const grpc = createGrpcServer({ pipeline, health, operators, maxBodyBytes: MAX_BODY_BYTES, tls });
   const httpPort = await http.listen("127.0.0.1", 0);
   const grpcPort = await grpc.listen("127.0.0.1", 0);
   const grpcClient = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure());

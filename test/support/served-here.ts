@@ -28,7 +28,7 @@ export interface ServedHere {
 }
 
 /** How the service is started. */
-export interface ServedHereOptions extends Pick<ControlPlaneOptions, "largeRequests" | "shares"> {
+export interface ServedHereOptions extends Pick<ControlPlaneOptions, "largeRequests" | "shares" | "metricsPage"> {
   /** The database to use. */
   readonly databaseUrl: string;
   /** Environment on top of free ports and a new key. */

@@ -92,3 +92,20 @@ export const readNextExpiries = {
   text: `select workspace_id as "workspaceId", min(expires_at_ms)::float8 as "expiresAtMs"
     from escalation where status = 1 and expires_at_ms <= $1 group by workspace_id`,
 };
+
+/** Counts the pending escalations of all workspaces. */
+export const countPending = {
+  name: "count-pending-escalations",
+  text: "select count(*)::int as count from escalation where status = 1",
+};
+
+/**
+ * Reads the seconds that resolved escalations waited. The escalation of an edited action that was approved with the edit has not waited.
+ * Order is not guaranteed. Parameters: workspace, ids.
+ */
+export const readWaits = {
+  name: "read-escalation-waits",
+  text: `select (e.resolved_at_ms - l.at_ms)::float8 / 1000 as seconds ${FROM}
+    where e.workspace_id = $1 and e.escalation_id = any($2::text[]) and e.resolved_at_ms is not null
+      and (e.edited_from is null or e.resolved_at_ms > l.at_ms)`,
+};

@@ -74,7 +74,8 @@ export async function startHarness(): Promise<Harness> {
   const pipeline = new Pipeline({ services, authenticate: () => caller, log, metrics });
   const rest = createRestTranscoder({ pipeline, maxBodyBytes: MAX_BODY_BYTES, aliases: apiAliases });
   const maxBodyBytes = MAX_BODY_BYTES;
-  const pages = { ready: async () => {}, metrics, openApi: "{}" };
+  const operators = { assertAllowed: async () => undefined };
+  const pages = { ready: async () => {}, metrics, operators, openApi: "{}" };
   const server = createHttpServer({ pipeline, rest, extra: [], ...pages, maxBodyBytes, log });
   const port = await server.listen("127.0.0.1", 0);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
