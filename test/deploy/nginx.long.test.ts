@@ -174,6 +174,11 @@ describeWithPackages("nginx as delivered, in front of two replicas", NGINX_PACKA
     await tools.close();
   });
 
+  it("shows metrics to nobody outside without a key.", async () => {
+    expect((await fetch(`${nginx.url}/metrics`)).status).to.equal(401);
+    expect((await fetch(`${nginx.url}/metrics`, { headers: { "x-api-key": ADMIN_KEY } })).status).to.equal(200);
+  });
+
   it("refuses calls without TLS in place of redirecting them.", async () => {
     const response = await fetch(`${nginx.plainUrl}/v1/enforce/intercept`, { method: "POST", redirect: "manual" });
     expect(response.status).to.equal(403);
