@@ -80,6 +80,9 @@ function build(): void {
   const options = [
     "--isolation",
     "chroot",
+    // OCI's own format has no health check.
+    "--format",
+    "docker",
     "--layers",
     "--build-arg",
     `BASE=${BASE}`,
