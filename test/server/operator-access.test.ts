@@ -186,13 +186,14 @@ describe("what operators read", () => {
 
   it("refuses many wrong tokens from one address as too many, while the right one is served.", async () => {
     const harness = await startHarness({ operators: { host: "0.0.0.0", token: TOKEN } });
-    const statuses: number[] = [];
-    for (let index = 0; index < 70; index++)
-      statuses.push((await askMetrics(harness.httpPort, { authorization: `Bearer guess-${index}` })).status);
+    const guess = async (_: unknown, index: number) =>
+      (await askMetrics(harness.httpPort, { authorization: `Bearer guess-${index}` })).status;
+    const statuses = await Promise.all(Array.from({ length: 150 }, guess));
     expect(new Set(statuses)).to.deep.equal(new Set([401, 429]));
-    expect(await reflect(harness, METHODS[0] as string, { authorization: "Bearer guess" })).to.equal(
-      RESOURCE_EXHAUSTED,
+    const reflected = Array.from({ length: 5 }, () =>
+      reflect(harness, METHODS[0] as string, { authorization: "Bearer guess" }),
     );
+    expect(await Promise.all(reflected)).to.include(RESOURCE_EXHAUSTED);
     expect((await askMetrics(harness.httpPort, { authorization: `Bearer ${TOKEN}` })).status).to.equal(200);
     const logged = harness.logged.join("");
     expect(logged).to.include('"method":"/metrics"').and.not.include("guess-").and.not.include(TOKEN);
