@@ -168,10 +168,10 @@ async function isServedHttp(scheme: string, host: string, port: number): Promise
   // A certificate that does not name this address would make `fetch` fail: HTTP/2 then tells as much as is needed.
   if (scheme === "https") return isServedHttp2(scheme, host, port);
   const signal = AbortSignal.timeout(PORT_MS);
-  const text = await fetch(`http://${reachable(host)}:${port}/healthz`, { signal, redirect: "manual" })
-    .then((response) => response.text())
-    .catch(() => "");
-  return text === '{"ok":true}';
+  const answer = await fetch(`http://${reachable(host)}:${port}/healthz`, { signal, redirect: "manual" })
+    .then((response) => response.json() as Promise<{ readonly ok?: unknown } | null>)
+    .catch(() => undefined);
+  return answer?.ok === true;
 }
 
 /** Tests for a server of HTTP/2. */
