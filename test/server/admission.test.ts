@@ -24,11 +24,11 @@ const EXPIRED: Readonly<Record<TestWire, Record<string, string>>> = {
 };
 
 const SHORT: Readonly<Record<TestWire, Record<string, string>>> = {
-  rest: { "x-request-timeout-ms": "40" },
-  connect: { "connect-timeout-ms": "40" },
-  "connect-json": { "connect-timeout-ms": "40" },
-  "grpc-web": { "grpc-timeout": "40m" },
-  grpc: { "grpc-timeout": "40m" },
+  rest: { "x-request-timeout-ms": "1000" },
+  connect: { "connect-timeout-ms": "1000" },
+  "connect-json": { "connect-timeout-ms": "1000" },
+  "grpc-web": { "grpc-timeout": "1S" },
+  grpc: { "grpc-timeout": "1S" },
 };
 
 describe("admission, the same over every wire", () => {

@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import type { Message } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
@@ -33,6 +34,8 @@ export * from "./wires.ts";
 /** A key that may only read. */
 export const AUDITOR_KEY = "acp_auditor_0123456789abcdef";
 export const MAX_BODY_BYTES = 200_000;
+/** Maximum time that `until` waits, below the time limit of a test. */
+const MAX_WAIT_MS = 50_000;
 
 /** The ways in that every unary test is run over. */
 export const WIRES = ["rest", "connect", "connect-json", "grpc-web", "grpc"] as const;
@@ -201,9 +204,13 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   };
 }
 
-/** Resolves when `condition` holds; the test's own time limit is the only bound. */
+/** Resolves when `condition` holds. Rejects shortly before the time limit of a test, so that a failed one leaves no loop behind. */
 export async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+  const endsAtMs = performance.now() + MAX_WAIT_MS;
+  while (!condition()) {
+    if (performance.now() > endsAtMs) throw new Error(`the condition did not hold in ${MAX_WAIT_MS} ms: ${condition}`);
+    await setTimeout(1);
+  }
 }
 
 /** A promise with its handles. */
