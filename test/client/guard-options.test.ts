@@ -144,13 +144,13 @@ describe("errors of a connection", () => {
 
   it("name every address of a host, and the name of a host that has none.", async () => {
     const port = await freePort();
-    const local = createControlPlane({ baseUrl: `localhost:${port}`, apiKey: "key", agentId: "a", timeoutMs: 100 });
+    const local = createControlPlane({ baseUrl: `localhost:${port}`, apiKey: "key", agentId: "a", timeoutMs: 3_000 });
     expect(await told(local.intercept({ actionType: "read", actionContent: "" }))).to.match(
       new RegExp(
         `^the control plane did not answer: http://localhost:${port}: .*connect ECONNREFUSED 127.0.0.1:${port}`,
       ),
     );
-    const named = { baseUrl: "http://control-plane.invalid", apiKey: "key", agentId: "a", timeoutMs: 100 };
+    const named = { baseUrl: "http://control-plane.invalid", apiKey: "key", agentId: "a", timeoutMs: 3_000 };
     const unknown = createControlPlane(named).intercept({ actionType: "read", actionContent: "" });
     expect(await told(unknown)).to.match(
       /http:\/\/control-plane\.invalid: getaddrinfo (ENOTFOUND|EAI_AGAIN) control-plane\.invalid$/,
