@@ -152,6 +152,10 @@ export interface Config {
   readonly vaultOrigin: string;
   /** File for kept checkpoints; null: none. */
   readonly checkpointFile: string | null;
+  /** Receiver of checkpoints over HTTP; null: none. */
+  readonly checkpointUrl: Secret | null;
+  /** Bearer token for `checkpointUrl`; null: none. */
+  readonly checkpointToken: Secret | null;
   /** Address at which browsers reach the service, without a slash at the end; null: that of their requests. */
   readonly publicUrl: string | null;
   /** Origins whose pages may call the API with a key. */
@@ -622,6 +626,16 @@ const VARIABLES = {
     "ACP_CHECKPOINT_FILE",
     absolutePath,
     "file to which the signed checkpoints of all logs are appended each minute, for somebody outside of the service to keep; unset: none",
+  ),
+  checkpointUrl: optional(
+    "ACP_CHECKPOINT_URL",
+    secretUrl(["https:", "http:"], (url) => url.username === "" && url.password === "", "https://host/path"),
+    "receiver of the same checkpoints, each as the body of a POST in plain text; unset: none",
+  ),
+  checkpointToken: optional(
+    "ACP_CHECKPOINT_TOKEN",
+    modelKey,
+    "bearer token sent to `ACP_CHECKPOINT_URL`; unset: none is sent",
   ),
   vaultOrigin: variable(
     "ACP_VAULT_ORIGIN",

@@ -46,6 +46,8 @@ import { McpEnds } from "./gateway/session-ends.ts";
 import { Upstreams } from "./gateway/upstreams.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
 import { CheckpointFile } from "./log/checkpoint-file.ts";
+import { CheckpointKeeper, type CheckpointStore } from "./log/checkpoint-keeper.ts";
+import { CheckpointReceiver } from "./log/checkpoint-receiver.ts";
 import { LogMetrics } from "./log/metrics.ts";
 import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
@@ -149,7 +151,7 @@ export interface ControlPlaneOptions {
   readonly shares?: ShareSizes;
   /** How to trace. Default: nothing is traced. */
   readonly traces?: TraceSettings | undefined;
-  /** False in all processes but one of those that share a file of checkpoints. Default true. */
+  /** False in all processes but one of those that share the places of checkpoints. Default true. */
   readonly keepsCheckpoints?: boolean;
 }
 
@@ -370,6 +372,16 @@ function createMcpParts({
     maxHeldBytes: shares.requestBytes,
   });
   return { servers, definitions, targets, gateway, isolation, resource, hooks, kept };
+}
+
+/** Returns the places outside of the database where checkpoints are kept. */
+function checkpointStoresFrom({ checkpointFile, checkpointUrl, checkpointToken }: Config): readonly CheckpointStore[] {
+  const stores: CheckpointStore[] = [];
+  if (checkpointFile !== null) stores.push(new CheckpointFile(checkpointFile));
+  if (checkpointUrl !== null) {
+    stores.push(new CheckpointReceiver(new URL(checkpointUrl.reveal()), checkpointToken?.reveal()));
+  }
+  return stores;
 }
 
 /** Serves the public keys, for verifying certificates, checkpoints and tokens offline. */
@@ -618,18 +630,17 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
   };
   const wakeUps = await listenForWakeUps(options.databaseUrl, parts.quietLog, onWakeUp);
   redis.listen(onWakeUp);
-  const { checkpointFile: path } = config;
-  const isKeeping = path !== null && options.keepsCheckpoints !== false;
-  const checkpoints = isKeeping
-    ? new CheckpointFile({ path, pool: database.pool, vault: parts.vault, log: parts.log })
-    : undefined;
+  const stores = options.keepsCheckpoints === false ? [] : checkpointStoresFrom(config);
+  const keepers = stores.map(
+    (store) => new CheckpointKeeper({ store, pool: database.pool, vault: parts.vault, log: parts.log }),
+  );
   return {
     logs,
     database,
     signingKey: keys.sealed,
     async listen() {
       await keys.sealEverywhere();
-      await checkpoints?.start();
+      for (const keeper of keepers) await keeper.start();
       const addresses = await servers.listen(config);
       webhooks.start();
       expiry.start(logs);
@@ -651,7 +662,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       mcp.definitions.close();
       await webhooks.close();
       await expiry.close();
-      await checkpoints?.close();
+      await Promise.all(keepers.map((keeper) => keeper.close()));
       await redaction.close(FLUSH_MS);
       proxy.close();
       await checker.close();

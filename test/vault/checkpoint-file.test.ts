@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { CheckpointFile } from "../../src/log/checkpoint-file.ts";
+import { CheckpointKeeper } from "../../src/log/checkpoint-keeper.ts";
 import { agentctl } from "../cli/harness.ts";
 import { newKey } from "../cli/written-log.ts";
 import { until } from "../gateway/until.ts";
@@ -56,14 +57,14 @@ describe("the file of kept checkpoints", () => {
     const note = (of: number): string => `log.example/vault/w\n${of}\nAAAA\n\n\u2014 log.example/vault/w BBBB\n`;
     const warnings: string[] = [];
     const options = {
-      path: own,
+      store: new CheckpointFile(own),
       pool: { query: async () => ({ rows: [{ workspaceId: "w", size }] }) } as never,
       vault: { checkpoint: async () => ({ treeSize: size, note: note(size) }) as never },
       log: { warn: (_details: object, message: string) => void warnings.push(message) },
       everyMs: 3_600_000,
     };
     await writeFile(own, `${note(3)}\n`);
-    const kept = new CheckpointFile(options);
+    const kept = new CheckpointKeeper(options);
     await kept.start();
     await kept.keep();
     expect(await readFile(own, "utf8")).to.equal(`${note(3)}\n`);
@@ -71,13 +72,13 @@ describe("the file of kept checkpoints", () => {
     await kept.keep();
     expect(await readFile(own, "utf8")).to.equal(`${note(3)}\n${note(5)}\n`);
     await kept.close();
-    const full = new CheckpointFile({ ...options, maxBytes: 100 });
+    const full = new CheckpointKeeper({ ...options, store: new CheckpointFile(own, 100) });
     size = 9;
     await full.start();
     await full.close();
     expect(await readFile(`${own}.1`, "utf8")).to.include("\n5\n");
     expect(warnings).to.deep.equal([]);
-    const nowhere = new CheckpointFile({ ...options, path: join(folder, "no", "where") });
+    const nowhere = new CheckpointKeeper({ ...options, store: new CheckpointFile(join(folder, "no", "where")) });
     expect(await nowhere.start().catch((error) => error.code)).to.equal("ENOENT");
   });
 });
