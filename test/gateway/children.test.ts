@@ -313,7 +313,7 @@ describe("children of MCP servers that are commands", function () {
       params: { level: "info", data },
     }));
     await client.act("later", { send });
-    await delay(1_000);
+    await delay(3_000);
     await client.listen();
     await until(() => client.heard.length >= 256);
     expect(client.heard.map(({ params }) => params?.data)).to.deep.equal(

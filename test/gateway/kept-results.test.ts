@@ -175,10 +175,11 @@ describe("an approved call whose client leaves while it runs", () => {
   it("goes on for a client with a session that says that its time is up.", async () => {
     const { agentId, ask } = await approved();
     const client = await connectStateful(gateway.urlOf("bank"), { ...gateway.headers, "x-agent-id": agentId });
-    const calling = client.callTool(PAY, undefined, { timeout: 300 }).catch((error: Error) => error);
+    const calling = client.callTool(PAY, undefined, { timeout: 2_000 }).catch((error: Error) => error);
     await until(() => upstream.open === 1);
     expect(String(await calling)).to.contain("timed out");
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    // The gateway hears of it beside the answer.
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
     expect(upstream.cancelled).to.equal(0);
     const waiting = client.callTool(PAY);
     upstream.finish("paid 7");
