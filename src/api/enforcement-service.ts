@@ -138,7 +138,8 @@ export function createEnforcementService({
     { wire, receivedAt }: Pick<InterceptCommand, "wire" | "receivedAt">,
   ) => {
     const sources = readSources(request, caller);
-    await waiter.giveWay();
+    const given = request.metadata?.arguments;
+    await waiter.giveWay(typeof given === "string" ? given.length : 0);
     // An action may belong to another trace than its call, as may each message of a stream.
     const action = actionFrom(request, caller, traceInMetadata(request) ?? waiter.trace, sources);
     await waiter.giveWay(action.actionContent.length + action.metadataText.length);

@@ -246,12 +246,13 @@ describe("requests that no service may see", () => {
   it("cancels the Connect call of a client that leaves in the middle of its body, which is no fault", async () => {
     const headers = { ...KEY, "content-type": "application/json", "content-length": 100 };
     const options = { host: "127.0.0.1", port: harness.httpPort, path: INTERCEPT, method: "POST", headers };
+    const before = harness.logged.length;
     const sent = httpRequest({ ...options, agent: false }).on("error", () => undefined);
     await new Promise((resolve) => sent.write('{"agent', resolve));
     sent.destroy();
     for (let counted = ""; !counted.includes('code="CANCELLED",wire="connect"'); )
       counted = await (await fetch(harness.url("/metrics"))).text();
-    expect(harness.logged).to.deep.equal([]);
+    expect(harness.logged.slice(before)).to.deep.equal([]);
   });
 
   for (const [wire, path, type] of [
