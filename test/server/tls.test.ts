@@ -206,7 +206,10 @@ describe("TLS from files", () => {
     // Readings of a file that stays broken.
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(files.current).to.deep.include({ cert: first.cert, key: first.key });
-    await write(third);
+    // A reading between two writes would find an empty file, which is another fault.
+    await writeFile(`${paths.cert}.new`, third.cert);
+    await rename(`${paths.cert}.new`, paths.cert);
+    await writeFile(paths.key, third.key);
     await until(() => files.current.cert === third.cert);
     expect(problems().map(({ problem }) => problem)).to.deep.equal([
       "ACP_TLS_KEY names a key that does not fit the first certificate in the file of ACP_TLS_CERT",
