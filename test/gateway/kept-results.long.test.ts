@@ -159,7 +159,7 @@ describe("an approved call whose client leaves, with several replicas", function
     await leave(cut, agentId);
     link.break();
     upstream.finish("paid 7");
-    await until(() => cut.output().includes("cannot write an approved call"));
+    await until(() => cut.output().includes("the database is away"));
     expect(await statuses(agentId)).to.deep.equal([1]);
     const waiting = ask(one, agentId);
     link.mend();
