@@ -13,7 +13,7 @@ export interface Span extends TracePlace {
   end(errorType?: string): void;
 }
 
-/** What a span is about. */
+/** Kind, parent and attributes of a span. */
 export interface SpanOptions {
   readonly kind: SpanKind;
   /** Place that the work belongs to; undefined begins a trace. */
