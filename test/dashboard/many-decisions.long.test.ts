@@ -42,9 +42,7 @@ describeInBrowser("a workspace of 100,000 decisions", function () {
   });
   after(() => dashboard.close());
 
-  it("scrolls through all of them with few rows in the page and no long task, while others arrive.", async function () {
-    // The processor's own speed differs from one minute to the next.
-    this.retries(2);
+  it("scrolls through all of them with few rows in the page and no long task, while others arrive.", async () => {
     const page = await dashboard.open("/decisions", { key: workspace.apiKey });
     await page.waitForSelector("[data-link=live]");
     await page.waitForSelector(ROW);
