@@ -1,7 +1,8 @@
 /**
  * Compares the interface with the last released one, which lies in `test/testdata/interface`: its descriptors, and the method and path
- * of each call over REST. Lists what a client of that release would miss, and then fails. With the argument `renew` it stores
- * the present interface as the released one instead. The protos that are printed or come from npm MUST be in place.
+ * of each call over REST. Lists what a client of that release would miss, and then fails. With the argument `compare` it prints
+ * instead what came (`+`) and went (`-`) since that release, and with `renew` it stores the present interface as the released one.
+ * The protos that are printed or come from npm MUST be in place.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -59,7 +60,36 @@ function keepsReleased(): boolean {
   return status === 0 && missing.length === 0;
 }
 
+/** Returns a line for each element of our interface. */
+function elementsOf(descriptors: Uint8Array): readonly string[] {
+  const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, descriptors));
+  const own = [...registry].filter(({ typeName }) => typeName.startsWith("agentcontrol."));
+  return own.flatMap((desc) => {
+    const name = desc.typeName.slice("agentcontrol.v1.".length);
+    if (desc.kind === "service") return desc.methods.map((method) => `call    ${name}.${method.name}`);
+    if (desc.kind === "message") return desc.fields.map((field) => `field   ${name}.${field.name} = ${field.number}`);
+    if (desc.kind === "enum") return desc.values.map((value) => `value   ${value.name} = ${value.number}`);
+    return [];
+  });
+}
+
+function compare(): void {
+  const linesFrom = (descriptors: Uint8Array): readonly string[] => [
+    ...elementsOf(descriptors),
+    ...restLines(descriptors).map((line) => `path    ${line}`),
+  ];
+  const before = linesFrom(readFileSync(DESCRIPTORS));
+  const now = linesFrom(build("--exclude-source-info"));
+  for (const [sign, lines, others] of [
+    ["+", now, new Set(before)],
+    ["-", before, new Set(now)],
+  ] as const) {
+    for (const line of lines.filter((each) => !others.has(each)).sort()) console.log(`${sign} ${line}`);
+  }
+}
+
 if (process.argv[2] === "renew") renew();
+else if (process.argv[2] === "compare") compare();
 else if (!keepsReleased()) {
   console.error("the interface breaks clients of the last release; keep what they use, and add beside it");
   process.exitCode = 1;

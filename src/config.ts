@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import { homedir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { inspect } from "node:util";
+import { RATE_FORM, type Rate, rateFrom } from "./async/rate.ts";
 import { readSettingsFile } from "./settings/file.ts";
 import { isServiceAddress, judgeName, nearestName, PREFIX } from "./settings/names.ts";
 
@@ -97,12 +98,6 @@ export interface OidcGroup {
   readonly role: (typeof PERSON_ROLES)[number];
 }
 
-/** Bounds of a token bucket: calls per second, and calls that may come at once. */
-export interface RateLimit {
-  readonly perSecond: number;
-  readonly burst: number;
-}
-
 /** Settings of a process, complete after loading: `null` switches a part off. */
 export interface Config {
   /** Path of a YAML file of settings; null: none. */
@@ -111,6 +106,10 @@ export interface Config {
   readonly databaseUrl: Secret | null;
   /** A URL that logs in as the owner of the tables; null: another process migrates, or `databaseUrl` does both. */
   readonly databaseOwnerUrl: Secret | null;
+  /** Pooler behind `databaseUrl` that gives a connection to one transaction at a time; null: sessions are kept. */
+  readonly databasePooler: "transaction" | null;
+  /** URL of the login of `databaseUrl` past the pooler; null exactly when `databasePooler` is. */
+  readonly databaseDirectUrl: Secret | null;
   /** False: the service refuses a database of an older version. */
   readonly migrates: boolean;
   /** A `redis://` or `rediss://` URL, printed without its password; null: no Redis. */
@@ -161,11 +160,11 @@ export interface Config {
   /** Origins whose pages may call the API with a key. */
   readonly corsOrigins: readonly string[];
   /** Calls of one key; null: no limit. */
-  readonly rateLimitKey: RateLimit | null;
+  readonly rateLimitKey: Rate | null;
   /** Calls of one workspace; null: no limit. */
-  readonly rateLimitWorkspace: RateLimit | null;
+  readonly rateLimitWorkspace: Rate | null;
   /** Calls of the process; null: no limit. */
-  readonly rateLimitProcess: RateLimit | null;
+  readonly rateLimitProcess: Rate | null;
   /** OpenID Connect issuer that people sign in with; null: they sign in with keys alone. */
   readonly oidcIssuer: string | null;
   /** Null exactly when `oidcIssuer` is. */
@@ -382,12 +381,10 @@ function origins(text: string): readonly string[] {
 }
 
 /** Reads calls per second, with the calls that may come at once behind a colon. */
-function rateLimit(text: string): RateLimit {
-  const [, rate = "", burst] = /^(\d{1,6}(?:\.\d{1,3})?)(?::(\d{1,7}))?$/.exec(text) ?? [];
-  const perSecond = Number(rate);
-  const most = burst === undefined ? Math.max(1, Math.ceil(perSecond)) : Number(burst);
-  if (perSecond > 0 && most > 0) return { perSecond, burst: most };
-  throw new Error(`must be calls per second, such as \`100\`, or \`100:500\` for 500 at once, not \`${text}\``);
+function rateLimit(text: string): Rate {
+  const rate = rateFrom(text);
+  if (rate !== undefined) return rate;
+  throw new Error(`${RATE_FORM}, not \`${text}\``);
 }
 
 /** Reads the path of a file with a certificate or a key. */
@@ -529,6 +526,16 @@ const VARIABLES = {
     "ACP_DATABASE_OWNER_URL",
     DATABASE_URL,
     "the same database as the owner of its tables, who migrates and grants the login of `DATABASE_URL` its rights; unset: another process migrates, or `DATABASE_URL` serves both, with a warning",
+  ),
+  databasePooler: optional(
+    "ACP_DATABASE_POOLER",
+    oneOf(["transaction"]),
+    "`transaction`: `DATABASE_URL` leads to a pooler that gives out connections for one transaction, such as PgBouncer; unset: sessions are kept",
+  ),
+  databaseDirectUrl: optional(
+    "ACP_DATABASE_DIRECT_URL",
+    DATABASE_URL,
+    "address of the same login past the pooler, for notifications, checks and migrations; required with `ACP_DATABASE_POOLER`",
   ),
   migrates: variable(
     "ACP_MIGRATE",
@@ -851,6 +858,7 @@ function contradictions(config: Config): string[] {
   const { databaseUrl, databaseOwnerUrl, httpPort, grpcPort, guardUrl, guardModel, guardKey } = config;
   const problems: string[] = [];
   if (databaseOwnerUrl !== null && databaseUrl === null) problems.push("ACP_DATABASE_OWNER_URL needs DATABASE_URL");
+  problems.push(...poolerProblems(config));
   if (httpPort === grpcPort && httpPort > 0) {
     problems.push(`ACP_GRPC_PORT must differ from ACP_HTTP_PORT: both are ${httpPort}`);
   }
@@ -863,6 +871,18 @@ function contradictions(config: Config): string[] {
   problems.push(...folderProblems(config));
   problems.push(...oidcProblems(config));
   return problems;
+}
+
+function poolerProblems({ databasePooler, databaseUrl, databaseDirectUrl }: Config): string[] {
+  if (databasePooler === null) {
+    return databaseDirectUrl === null ? [] : ["ACP_DATABASE_DIRECT_URL needs ACP_DATABASE_POOLER"];
+  }
+  if (databaseUrl === null) return ["ACP_DATABASE_POOLER needs DATABASE_URL, which leads to the pooler"];
+  if (databaseDirectUrl === null) {
+    return ["ACP_DATABASE_DIRECT_URL must be set with ACP_DATABASE_POOLER: notifications do not pass the pooler"];
+  }
+  const [login, direct] = [databaseUrl, databaseDirectUrl].map((url) => new URL(url.reveal()).username);
+  return login === direct ? [] : ["ACP_DATABASE_DIRECT_URL must name the login of DATABASE_URL"];
 }
 
 function tlsProblems({ tlsCert, tlsKey, tlsClientCa, publicUrl }: Config): string[] {

@@ -14,6 +14,7 @@ import { createDryRunService } from "./api/dry-run-service.ts";
 import { createEnforcementService } from "./api/enforcement-service.ts";
 import { createEscalationService } from "./api/escalation-service.ts";
 import { createIncidentService } from "./api/incident-service.ts";
+import { createListService } from "./api/list-service.ts";
 import { createMandateService } from "./api/mandate-service.ts";
 import { createMcpServerService } from "./api/mcp-server-service.ts";
 import { createRedactionService } from "./api/redaction-service.ts";
@@ -29,7 +30,7 @@ import { type Config, defaultMcpHomes, ENCRYPTION_KEY_FILE, SIGNING_KEY_FILE } f
 import { createIntercept, type Intercept } from "./decision/intercept.ts";
 import { DecisionMetrics } from "./decision/metrics.ts";
 import { QuestionReader } from "./dryrun/ask/question-reader.ts";
-import { EscalationExpiry } from "./escalation/expiry.ts";
+import { createEscalationExpiry } from "./escalation/expiry.ts";
 import { EscalationMetrics } from "./escalation/metrics.ts";
 import { AccessTokens } from "./gateway/access-tokens.ts";
 import { McpCallers } from "./gateway/caller.ts";
@@ -43,12 +44,15 @@ import { RequestOrigins } from "./gateway/origin.ts";
 import { createAnswerPot, createChildPot, createTaskPot } from "./gateway/pots.ts";
 import { ProtectedResource } from "./gateway/protected-resource.ts";
 import { McpEnds } from "./gateway/session-ends.ts";
+import { UpstreamFaults } from "./gateway/upstream-faults.ts";
 import { Upstreams } from "./gateway/upstreams.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
 import { CheckpointFile } from "./log/checkpoint-file.ts";
 import { CheckpointKeeper, type CheckpointStore } from "./log/checkpoint-keeper.ts";
 import { CheckpointReceiver } from "./log/checkpoint-receiver.ts";
+import type { DueWork } from "./log/due-work.ts";
 import { LogMetrics } from "./log/metrics.ts";
+import { createUnknownOutcomes } from "./log/unknown-outcomes.ts";
 import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts";
@@ -57,7 +61,6 @@ import { LongChecker } from "./policy/long/checker.ts";
 import {
   createRedaction,
   createRedactionProxy,
-  markOf,
   PERSONAL_KINDS,
   type Redaction,
   type RedactionProxy,
@@ -68,9 +71,11 @@ import { McpDefinitions } from "./registry/mcp-definitions.ts";
 import { McpServers } from "./registry/mcp-servers.ts";
 import { personLabel, personName } from "./registry/person-name.ts";
 import { SignIns } from "./registry/sign-ins.ts";
+import { WorkspaceRates } from "./registry/workspace-rates.ts";
 import { createGuard, type Guard } from "./semantic/guard.ts";
 import { createModel } from "./semantic/model.ts";
 import { CallerFinder, type CallerFinderOptions } from "./server/admission.ts";
+import { CallLog } from "./server/call-log.ts";
 import { dashboardPages } from "./server/dashboard/assets.ts";
 import { isReachedOverTls, SignInCookie } from "./server/dashboard/cookie.ts";
 import { OidcSignIn } from "./server/dashboard/oidc.ts";
@@ -89,11 +94,12 @@ import { DEFAULT_MAX_DEPTH, Pipeline } from "./server/pipeline.ts";
 import { measureProcess } from "./server/process-metrics.ts";
 import { RateLimits } from "./server/rate-limits.ts";
 import { Readiness } from "./server/readiness.ts";
+import { createNoteRefusal, type NoteRefusal } from "./server/refusals.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { TlsFiles } from "./server/tls.ts";
-import { createRequestChecks, createRequestValidator } from "./server/validation.ts";
+import { createRequestChecks } from "./server/validation.ts";
 import { WrongKeys } from "./server/wrong-keys.ts";
 import { openDataDirectory } from "./store/data-directory.ts";
 import { type Database, openDatabase, stored } from "./store/database.ts";
@@ -153,6 +159,8 @@ export interface ControlPlaneOptions {
   readonly traces?: TraceSettings | undefined;
   /** False in all processes but one of those that share the places of checkpoints. Default true. */
   readonly keepsCheckpoints?: boolean;
+  /** True in a process that shares its ports with others, which it leaves to them as soon as it closes. Default false. */
+  readonly sharesPorts?: boolean;
 }
 
 interface Parts {
@@ -163,7 +171,9 @@ interface Parts {
   readonly database: Database;
   readonly redis: RedisParts;
   readonly logs: WorkspaceLogs;
-  readonly expiry: EscalationExpiry;
+  readonly expiry: DueWork;
+  /** Seals outcomes that nobody reported in time. */
+  readonly unknownOutcomes: DueWork;
   readonly authenticator: Authenticator;
   readonly keys: SigningKeys;
   readonly webhooks: Webhooks;
@@ -174,8 +184,6 @@ interface Parts {
   readonly mcp: McpParts;
   readonly guard: Guard;
   readonly questions: QuestionReader;
-  /** Compiles the rules of each request once, for all wires and for questions that a model reads. */
-  readonly validator: ReturnType<typeof createRequestValidator>;
   readonly checker: LongChecker;
   readonly encryptor: Encryptor;
   /** The one queue of large requests, over every wire and through the gateway. */
@@ -186,8 +194,13 @@ interface Parts {
   readonly quietLog: StoreLog;
   /** Wrong keys, counted over every wire and route together. */
   readonly wrongKeys: WrongKeys;
+  readonly callLog: CallLog;
+  /** Logs calls that routes beside the services refuse. */
+  readonly noteRefusal: NoteRefusal;
   /** Rates of calls, counted over every wire and route together. */
   readonly rateLimits: RateLimits;
+  /** Rates of calls that workspaces set. */
+  readonly rates: WorkspaceRates;
   /** Audiences of federation tokens that open calls. */
   readonly audience: ServiceAudience;
   /** Undefined where the ports speak no TLS. */
@@ -203,6 +216,7 @@ interface McpParts {
   readonly definitions: McpDefinitions;
   readonly targets: Targets;
   readonly gateway: McpGateway;
+  readonly faults: UpstreamFaults;
   readonly isolation: ChildIsolation;
   readonly resource: ProtectedResource;
   readonly hooks: CodingAgentHooks;
@@ -217,6 +231,8 @@ const PING = { text: "select 1", query_timeout: 2_000 };
 
 /** Time in which deliveries in flight must end, milliseconds. */
 const FLUSH_MS = 1_000;
+/** Milliseconds that the database may take for the last queries of a process that stops, once every call is answered. */
+const LAST_QUERIES_MS = 5_000;
 
 /** Also serves paths below `/v1` below `/api/v1`. */
 const aliases = (template: string): string[] => (template.startsWith("/v1/") ? [`/api${template}`] : []);
@@ -236,6 +252,7 @@ function createServices({
   checker,
   config,
   audience,
+  rates,
   vault,
 }: Parts): ServiceDefinition[] {
   const { pool } = database;
@@ -244,6 +261,7 @@ function createServices({
     createAgentService({ logs, database, heartbeatMs }),
     createDepartmentService({ logs }),
     createToolService({ logs, database }),
+    createListService({ logs, database }),
     createMandateService({ logs, database }),
     createEnforcementService({ intercept, logs, pool, heartbeatMs }),
     createDryRunService({ logs, pool, checker, database, questions }),
@@ -255,12 +273,13 @@ function createServices({
     createMcpServerService({
       ...mcp,
       names: new ActorNames(pool),
+      faultOf: (server) => mcp.faults.of(server),
       refresh: (server, by, signal) => mcp.gateway.refresh(server, by, signal),
       protections: () => mcp.isolation.protections(),
     }),
     createRedactionService({ redaction }),
     createVaultService(vault, new ActorNames(pool)),
-    createAdminService({ logs, database, authenticator, keys, audience }),
+    createAdminService({ logs, database, authenticator, keys, audience, rates }),
   ];
 }
 
@@ -285,10 +304,11 @@ function createMcpParts({
   wrongKeys,
   rateLimits,
   redaction,
-  validator,
   shares,
   audience: service,
   tracing,
+  outage,
+  noteRefusal,
   quietLog,
 }: Omit<Parts, "mcp">): McpParts {
   const servers = new McpServers({ database, logs, encryptor, scrubKinds: PERSONAL_KINDS });
@@ -310,7 +330,7 @@ function createMcpParts({
           scope: config.mcpOidcScope ?? undefined,
         });
   const resource = new ProtectedResource({ publicUrl, isTls: config.tlsCert !== null, tokens });
-  const check = createRequestChecks(DEFAULT_MAX_DEPTH, validator)(InterceptRequestSchema);
+  const check = createRequestChecks(DEFAULT_MAX_DEPTH)(InterceptRequestSchema);
   const held = new HeldActions({ intercept, logs, pool: database.pool, largeRequests, check });
   const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience, service });
   const ends = new McpEnds({ logs });
@@ -326,11 +346,13 @@ function createMcpParts({
     dataDir: config.dataDir,
     secretFiles: secretFilesOf(config),
   });
+  const faults = new UpstreamFaults(logs.clock);
   const answers = createAnswerPot(config.mcpMaxResultBytes, shares.mcpAnswerBytes);
   const gateway = new McpGateway({
     resource,
     servers,
     definitions,
+    faults,
     held,
     kept,
     callers,
@@ -339,6 +361,7 @@ function createMcpParts({
     pool: database.pool,
     logs,
     log: quietLog,
+    noteRefusal,
     metrics,
     tracing,
     largeRequests,
@@ -365,13 +388,15 @@ function createMcpParts({
     countCall: rateLimits.count,
     ends,
     log,
+    outage,
+    noteRefusal,
     tracing,
     publicUrl,
     largeRequests,
     maxBodyBytes: config.maxBodyBytes,
     maxHeldBytes: shares.requestBytes,
   });
-  return { servers, definitions, targets, gateway, isolation, resource, hooks, kept };
+  return { servers, definitions, targets, gateway, faults, isolation, resource, hooks, kept };
 }
 
 /** Returns the places outside of the database where checkpoints are kept. */
@@ -419,7 +444,7 @@ function createOidcSignIn(
   });
 }
 
-function createServers(parts: Parts): Servers {
+function createServers(parts: Parts, sharesPorts: boolean): Servers {
   const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests, wrongKeys, audience, tls } =
     parts;
   const { defaultDeadlineMs, maxBodyBytes } = config;
@@ -453,8 +478,8 @@ function createServers(parts: Parts): Servers {
     maxHeldBytes: parts.shares.requestBytes ?? maxHeldBytesFor(maxBodyBytes),
     largeRequests,
     wrongKeys,
+    callLog: parts.callLog,
     countCall: parts.rateLimits.count,
-    validator: parts.validator,
     tracing: parts.tracing,
     outage: parts.outage,
   });
@@ -492,11 +517,12 @@ function createServers(parts: Parts): Servers {
     openApi: JSON.stringify(document),
     maxBodyBytes,
     log: parts.quietLog,
+    noteRefusal: parts.noteRefusal,
     tls,
     corsOrigins: config.corsOrigins,
   });
   const grpc = createGrpcServer({ pipeline, health, operators, maxBodyBytes, tls });
-  return joinServers({ http, grpc, health, pipeline, isTls: tls !== undefined });
+  return joinServers({ http, grpc, health, pipeline, isTls: tls !== undefined, sharesPorts });
 }
 
 async function createParts(options: ControlPlaneOptions): Promise<Parts> {
@@ -512,8 +538,9 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const tracing = options.traces === undefined ? undefined : await startTracing(options.traces, log);
   const encryptionKey = await loadEncryptionKey(config.encryptionKey?.reveal(), keyPath);
   const encryptor = createEncryptor(encryptionKey, config.encryptionKeyOld?.reveal());
-  const database = await openDatabase({ url, ownerUrl, poolSize, log, migrate: config.migrates });
-  if (config.encryptionKeyOld !== null) await reencrypt({ pool: database.pool, encryptor, log, markOf });
+  const directUrl = config.databaseDirectUrl?.reveal();
+  const database = await openDatabase({ url, ownerUrl, directUrl, poolSize, log, migrate: config.migrates });
+  if (config.encryptionKeyOld !== null) await reencrypt({ pool: database.pool, encryptor, log });
   const outage = new OutageWatch({ ping: () => database.pool.query(PING), log });
   const quietLog = outage.quieten(log);
   const metrics = new Registry();
@@ -523,15 +550,16 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const { guardUrl, guardModel: name, guardKey: key, guardDeadlineMs: deadlineMs } = config;
   const model = createModel({ url: guardUrl, name, key, deadlineMs, metrics, log, tracing });
   const guard = createGuard({ model, metrics, log });
-  const validator = createRequestValidator();
-  const check = createRequestChecks(DEFAULT_MAX_DEPTH, validator)(AskRequestSchema);
+  const check = createRequestChecks(DEFAULT_MAX_DEPTH)(AskRequestSchema);
   const questions = new QuestionReader({ model, log, check });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
-  const expiry = new EscalationExpiry(database.pool, quietLog);
+  const expiry = createEscalationExpiry(database.pool, quietLog);
+  const unknownOutcomes = createUnknownOutcomes(database.pool, quietLog);
   const logs = await createWorkspaceLogs(database, quietLog, {
     ...redis.surroundings,
     metrics: new LogMetrics(metrics),
-    onEscalated: expiry.onEscalated,
+    onEscalated: expiry.note,
+    onTracked: unknownOutcomes.note,
     onResolved: new EscalationMetrics(metrics, database.pool).onResolved,
     tracing,
   });
@@ -549,23 +577,29 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   });
   const { webhookAllow, maxBodyBytes } = config;
   const wrongKeys = new WrongKeys(log);
+  const rates = new WorkspaceRates(database.pool);
+  const callLog = new CallLog(log);
+  const noteRefusal = createNoteRefusal({ callLog, authenticate: authenticator.authenticate });
   const rateLimits = new RateLimits({
+    ownRates: rates.of,
     perKey: config.rateLimitKey,
     perWorkspace: config.rateLimitWorkspace,
     perProcess: config.rateLimitProcess,
   });
-  const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow });
+  const redaction = createRedaction({ database, logs, log: quietLog, encryptor, webhookAllow });
   const llm = { llmUrl: config.llmUrl ?? undefined, llmKey: config.llmKey?.reveal() };
   const proxy = createRedactionProxy({
     redaction,
     authenticate: authenticator.authenticate,
     logs,
-    log,
+    log: quietLog,
     metrics,
     maxBodyBytes,
     ...llm,
     wrongKeys,
+    noteRefusal,
     countCall: rateLimits.count,
+    tracing,
   });
   const checker = new LongChecker();
   const decisionMetrics = new DecisionMetrics(metrics);
@@ -579,6 +613,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     redis,
     logs,
     expiry,
+    unknownOutcomes,
     authenticator,
     keys,
     webhooks,
@@ -588,7 +623,6 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     decisionMetrics,
     guard,
     questions,
-    validator,
     checker,
     encryptor,
     largeRequests,
@@ -596,7 +630,10 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     outage,
     quietLog,
     wrongKeys,
+    callLog,
+    noteRefusal,
     rateLimits,
+    rates,
     tls,
     audience: new ServiceAudience({ publicUrl: config.publicUrl ?? undefined, origin: config.vaultOrigin }),
     tracing,
@@ -621,18 +658,34 @@ function openTls(
 /** Builds every part of a control plane once, in the order of their dependencies. */
 export async function createControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const parts = await createParts(options);
-  const { config, database, redis, logs, expiry, authenticator, keys, webhooks, redaction, proxy, checker } = parts;
+  const {
+    config,
+    database,
+    redis,
+    logs,
+    expiry,
+    unknownOutcomes,
+    authenticator,
+    keys,
+    webhooks,
+    redaction,
+    proxy,
+    checker,
+  } = parts;
   const { mcp } = parts;
-  const servers = createServers(parts);
+  const servers = createServers(parts, options.sharesPorts ?? false);
   const onWakeUp: WakeUpListener = (wakeUp) => {
     logs.wakeUp(wakeUp);
-    if (wakeUp?.isChange) authenticator.forget(wakeUp.workspaceId);
+    if (!wakeUp?.isChange) return;
+    authenticator.forget(wakeUp.workspaceId);
+    parts.rates.forget(wakeUp.workspaceId);
   };
-  const wakeUps = await listenForWakeUps(options.databaseUrl, parts.quietLog, onWakeUp);
+  const sessionUrl = config.databaseDirectUrl?.reveal() ?? options.databaseUrl;
+  const wakeUps = await listenForWakeUps(sessionUrl, parts.quietLog, onWakeUp);
   redis.listen(onWakeUp);
   const stores = options.keepsCheckpoints === false ? [] : checkpointStoresFrom(config);
   const keepers = stores.map(
-    (store) => new CheckpointKeeper({ store, pool: database.pool, vault: parts.vault, log: parts.log }),
+    (store) => new CheckpointKeeper({ store, pool: database.pool, vault: parts.vault, log: parts.quietLog }),
   );
   return {
     logs,
@@ -644,6 +697,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       const addresses = await servers.listen(config);
       webhooks.start();
       expiry.start(logs);
+      unknownOutcomes.start(logs);
       mcp.kept.start();
       return addresses;
     },
@@ -658,10 +712,12 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       mcp.kept.close();
       await mcp.gateway.close();
       await drained;
+      database.cutAfter(LAST_QUERIES_MS);
       mcp.servers.close();
       mcp.definitions.close();
       await webhooks.close();
       await expiry.close();
+      await unknownOutcomes.close();
       await Promise.all(keepers.map((keeper) => keeper.close()));
       await redaction.close(FLUSH_MS);
       proxy.close();

@@ -2,15 +2,18 @@ import cluster, { type Worker } from "node:cluster";
 import { constants } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { AggregatorRegistry, type Registry } from "prom-client";
+import { Registry } from "prom-client";
 import { type BackOffOptions, pauseAfter } from "./async/back-off.ts";
 import type { Config } from "./config.ts";
 import { type ControlPlaneOptions, createControlPlane } from "./control-plane.ts";
+import { MetricsCollector } from "./metrics/collector.ts";
+import { MetricsReporter } from "./metrics/reporter.ts";
 import { type FirstStart, prepareFirstStart } from "./registry/first-start.ts";
-import type { MetricsPage } from "./server/http.ts";
+import { measureProcess } from "./server/process-metrics.ts";
 import type { Addresses } from "./server/servers.ts";
 import { DEFAULT_MAX_CONNECTIONS, startEmbeddedPostgres } from "./store/embedded-postgres.ts";
 import type { TraceSettings } from "./tracing/settings.ts";
+import { versionOf } from "./version.ts";
 
 /** Inputs of a service that runs until a signal stops it. */
 export interface Serving {
@@ -36,8 +39,6 @@ const STOP_MARGIN_MS = 10_000;
 const BACK_OFF: BackOffOptions = { firstMs: 200, maxMs: 5_000 };
 /** Consecutive failed starts, of any worker, after which the service gives up. */
 const MAX_FAILED_STARTS = 5;
-/** Time that a worker waits for the metrics of all workers, milliseconds. */
-const SCRAPE_MS = 6_000;
 
 /**
  * Resolves with the first signal. A second one ends the process at once, with the exit code that shells report for a process
@@ -89,17 +90,10 @@ export async function serveAlone(serving: Serving): Promise<void> {
   await controlPlane.retire();
 }
 
-/** Message from a worker to the primary. */
-type ToPrimary =
-  | { readonly kind: "serving"; readonly addresses: Addresses }
-  /** Requests the metrics of all workers. */
-  | { readonly kind: "scrape"; readonly id: number };
-
-/** Reply of the primary to a worker's `scrape`; null if a worker did not report. */
-interface ScrapeReply {
-  readonly kind: "scraped";
-  readonly id: number;
-  readonly text: string | null;
+/** Message of a worker that serves, to the primary. */
+interface Serves {
+  readonly kind: "serving";
+  readonly addresses: Addresses;
 }
 
 /**
@@ -149,7 +143,7 @@ class WorkerPool {
   readonly #broken = Promise.withResolvers<never>();
   readonly #gone = Promise.withResolvers<void>();
   readonly #stopping = new AbortController();
-  readonly #figures = new AggregatorRegistry();
+  readonly #metrics: MetricsCollector;
   #hasStarted = false;
   #failedStarts = 0;
 
@@ -157,6 +151,9 @@ class WorkerPool {
     this.#config = config;
     this.#databaseUrl = databaseUrl;
     this.#log = log;
+    const own = new Registry();
+    measureProcess(own, versionOf());
+    this.#metrics = new MetricsCollector(own);
     this.broken = this.#broken.promise;
     this.broken.catch(() => undefined);
   }
@@ -195,18 +192,12 @@ class WorkerPool {
     });
     const slot: Slot = { number, worker, isServing: false };
     this.#slots.set(number, slot);
-    worker.on("message", (message: ToPrimary) => {
+    this.#metrics.add(number, worker);
+    worker.on("message", (message: Serves) => {
       if (message.kind === "serving") this.#onServing(slot, message.addresses);
-      if (message.kind === "scrape") void this.#scrape(worker, message.id);
     });
     worker.on("error", (error) => this.#log.error({ worker: number, err: error }, "a worker failed"));
     worker.once("exit", (code, signal) => this.#onExit(slot, signal ?? code));
-  }
-
-  async #scrape(worker: Worker, id: number): Promise<void> {
-    const text = await this.#figures.clusterMetrics().catch(() => null);
-    const reply: ScrapeReply = { kind: "scraped", id, text };
-    if (worker.isConnected()) worker.send(reply, () => undefined);
   }
 
   #onServing(slot: Slot, addresses: Addresses): void {
@@ -244,10 +235,7 @@ class WorkerPool {
 export async function serveAsWorker({ config, log, stop, traces }: Omit<Serving, "announce">): Promise<void> {
   await using started = new AsyncDisposableStack();
   // The channel to the primary would keep the process alive.
-  started.defer(() => void (process.connected && process.disconnect()));
-  // Answers scrapes from the start, with no metrics yet.
-  AggregatorRegistry.setRegistries([]);
-  new AggregatorRegistry();
+  started.defer(() => void (process.connected && cluster.worker?.disconnect()));
   const controlPlane = await createControlPlane({
     config,
     databaseUrl: config.databaseUrl?.reveal() ?? "",
@@ -255,42 +243,16 @@ export async function serveAsWorker({ config, log, stop, traces }: Omit<Serving,
     traces,
     // The number of the worker, which one that replaces it gets as well.
     keepsCheckpoints: process.argv[2] === "1",
-    metricsPage: pageOfAll,
+    sharesPorts: true,
+    metricsPage(own) {
+      const reporter = new MetricsReporter(own);
+      started.defer(() => reporter.close());
+      return reporter;
+    },
   });
   started.defer(() => controlPlane.close());
-  send({ kind: "serving", addresses: await controlPlane.listen() });
+  const serves: Serves = { kind: "serving", addresses: await controlPlane.listen() };
+  if (process.connected) process.send?.(serves);
   log.info({ signal: await stop, lame_duck_ms: config.lameDuckMs }, "stopping");
   await controlPlane.retire();
-  // Leaves the ports: the primary gives new connections to other workers while this one drains.
-  cluster.worker?.disconnect();
-}
-
-function send(message: ToPrimary): void {
-  if (process.connected) process.send?.(message);
-}
-
-/**
- * Returns the metrics of all workers, labelled `worker`, or of this worker alone if the primary does not answer. Sums over
- * workers would fall when one is replaced, which Prometheus reads as a counter reset.
- */
-function pageOfAll(own: Registry): MetricsPage {
-  own.setDefaultLabels({ worker: process.argv[2] ?? "" });
-  AggregatorRegistry.setRegistries([own]);
-  const waiting = new Map<number, (text: string | null) => void>();
-  let count = 0;
-  process.on("message", ({ kind, id, text }: ScrapeReply) => {
-    if (kind === "scraped") waiting.get(id)?.(text);
-  });
-  const ask = async (): Promise<string> => {
-    const id = ++count;
-    const { promise, resolve } = Promise.withResolvers<string | null>();
-    const timer = setTimeout(() => resolve(null), SCRAPE_MS);
-    waiting.set(id, resolve);
-    send({ kind: "scrape", id });
-    const text = await promise;
-    clearTimeout(timer);
-    waiting.delete(id);
-    return text ?? own.metrics();
-  };
-  return { contentType: own.contentType, metrics: ask };
 }

@@ -19,6 +19,8 @@ const DEFAULTS: Config = {
   configFile: null,
   databaseUrl: null,
   databaseOwnerUrl: null,
+  databasePooler: null,
+  databaseDirectUrl: null,
   migrates: true,
   redisUrl: null,
   dataDir: ".data",
@@ -210,6 +212,30 @@ const REFUSED: readonly { env: Record<string, string>; want: RegExp }[] = [
   { env: { ...GUARD, ACP_GUARD_KEY: "line\nsecret" }, want: /^(?!.*secret)ACP_GUARD_KEY must be printable/s },
   { env: { ACP_GUARD_DEADLINE_MS: "1" }, want: /^ACP_GUARD_DEADLINE_MS must be a whole number of milliseconds/ },
   { env: { ACP_ENCRYPTION_KEY: "too short" }, want: /^ACP_ENCRYPTION_KEY must be 32 to 256 printable/ },
+  {
+    env: { ACP_DATABASE_POOLER: "session", DATABASE_URL: "postgres://u:p@pooler/acp" },
+    want: /^ACP_DATABASE_POOLER must be one of transaction, not `session`$/,
+  },
+  {
+    env: { ACP_DATABASE_POOLER: "transaction", DATABASE_URL: "postgres://u:secret@pooler/acp" },
+    want: /^(?!.*secret)ACP_DATABASE_DIRECT_URL must be set with ACP_DATABASE_POOLER: notifications do not pass the pooler$/,
+  },
+  {
+    env: { ACP_DATABASE_POOLER: "transaction", ACP_DATABASE_DIRECT_URL: "postgres://u:p@db/acp" },
+    want: /^ACP_DATABASE_POOLER needs DATABASE_URL, which leads to the pooler$/,
+  },
+  {
+    env: { DATABASE_URL: "postgres://u:p@db/acp", ACP_DATABASE_DIRECT_URL: "postgres://u:p@db/acp" },
+    want: /^ACP_DATABASE_DIRECT_URL needs ACP_DATABASE_POOLER$/,
+  },
+  {
+    env: {
+      ACP_DATABASE_POOLER: "transaction",
+      DATABASE_URL: "postgres://u:p@pooler/acp",
+      ACP_DATABASE_DIRECT_URL: "postgres://other:p@db/acp",
+    },
+    want: /^ACP_DATABASE_DIRECT_URL must name the login of DATABASE_URL$/,
+  },
   {
     env: { ACP_REDACTION_KEY: "a-secret-of-more-than-32-characters" },
     want: /^(?!.*a-secret)ACP_REDACTION_KEY is now called ACP_ENCRYPTION_KEY: set ACP_ENCRYPTION_KEY to the same value$/,

@@ -23,7 +23,7 @@ const ARGUMENTS = "metadata.arguments";
 /** Maximum depth of arguments that come as text: they have to fit into the 64 levels of a request. */
 const MAX_DEPTH = 60;
 /** Maximum values of the metadata with such arguments, as in a request. */
-const MAX_VALUES = 25_000;
+const MAX_METADATA_VALUES = 25_000;
 
 /**
  * Settles the tool and the arguments of a request. A member of the metadata that is null, and a blank name, count as missing.
@@ -64,7 +64,7 @@ function withArguments(metadata: JsonObject): JsonObject {
   if (given === undefined || given === null || isJsonObject(given)) return metadata;
   if (typeof given !== "string") throw invalidField(ARGUMENTS, "must be an object, or its JSON text");
   const { arguments: _, ...others } = metadata;
-  return { ...metadata, arguments: parseArguments(given, MAX_VALUES - countValues(others)) };
+  return { ...metadata, arguments: parseArguments(given, MAX_METADATA_VALUES - countValues(others)) };
 }
 
 function parseArguments(text: string, maxValues: number): JsonObject {
@@ -91,7 +91,10 @@ function readArguments(text: string, maxValues: number): JsonValue | undefined {
 }
 
 const tooManyValues = (): ControlPlaneError =>
-  invalidField(ARGUMENTS, `must not hold more than ${MAX_VALUES.toLocaleString("en")} values, with the metadata`);
+  invalidField(
+    ARGUMENTS,
+    `must not hold more than ${MAX_METADATA_VALUES.toLocaleString("en")} values, with the metadata`,
+  );
 
 /** Counts the values in a value, and itself. Throws INVALID_FIELD for a number beyond the range of a 64-bit float. */
 function countValues(value: JsonValue): number {
@@ -150,6 +153,8 @@ export function actionFrom(
     grantId: request.grantId,
     intentContractId: request.intentContractId,
     escalationId: request.escalationId,
+    claimId: request.claimId?.toLowerCase(),
+    ...(request.report === false ? { reportsOutcome: false } : {}),
     keyId: caller.keyId,
     isKeyBound: caller.agentId !== null,
     trace,

@@ -17,6 +17,7 @@ import { ActorNames, type NameOf } from "../registry/actor-names.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
 import { createKey, listKeys, revokeKey } from "../registry/keys.ts";
 import { personFromName } from "../registry/person-name.ts";
+import type { WorkspaceRates } from "../registry/workspace-rates.ts";
 import {
   createWorkspace,
   DEFAULT_WORKSPACE_ID,
@@ -29,7 +30,7 @@ import type { SigningKey } from "../state/signing-keys.ts";
 import type { Database } from "../store/database.ts";
 import type { ApiKeyRow as KeyRow } from "../store/entities.ts";
 import type { Caller } from "./context.ts";
-import { decisionMapping } from "./enum-mapping.ts";
+import { decisionMapping, outcomeTrackingMapping } from "./enum-mapping.ts";
 import { memberNames, optionalTimestamp, trustTenths } from "./field-values.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
@@ -43,6 +44,8 @@ export interface AdminServiceOptions {
   readonly keys: Pick<SigningKeys, "sealed" | "retire">;
   /** Names the service in the audience of federation tokens. */
   readonly audience: Pick<ServiceAudience, "nameFor">;
+  /** Forgets the rates of calls of a workspace when they change. */
+  readonly rates: Pick<WorkspaceRates, "forget">;
 }
 
 function workspaceFrom(
@@ -54,6 +57,7 @@ function workspaceFrom(
     ...same,
     defaultDecision: decisionMapping.toProto[defaultDecision],
     unknownTools: decisionMapping.toProto[workspace.unknownTools],
+    outcomes: outcomeTrackingMapping.toProto[workspace.outcomes],
     initialTrust: initialTrustTenths / 10,
     approvalIgnores: [...approvalIgnores],
     createdAt: timestampFromMs(createdAtMs),
@@ -65,6 +69,7 @@ function workspaceFrom(
 function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) {
   const { defaultDecision, initialTrust, approvalIgnores } = request;
   const { escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent, keyTtlDays } = request;
+  const { rateLimitKey, rateLimitWorkspace, outcomeTimeoutSeconds } = request;
   return {
     defaultDecision: decisionMapping.fromProto(defaultDecision),
     unknownTools: decisionMapping.fromProto(request.unknownTools),
@@ -75,6 +80,10 @@ function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) 
     fourEyes,
     maxPendingEscalationsPerAgent,
     keyTtlDays,
+    rateLimitKey,
+    rateLimitWorkspace,
+    outcomes: outcomeTrackingMapping.fromProto(request.outcomes),
+    outcomeTimeoutSeconds,
   };
 }
 
@@ -141,7 +150,7 @@ export function createAdminService(options: AdminServiceOptions): ServiceDefinit
   return defineService(AdminService, { ...workspaceFunctions(options), ...keyFunctions(options) });
 }
 
-function workspaceFunctions({ logs, database, keys, audience }: AdminServiceOptions) {
+function workspaceFunctions({ logs, database, keys, audience, rates }: AdminServiceOptions) {
   const shown = (workspace: WorkspaceSettings) => workspaceFrom(workspace, audience);
   return {
     async createWorkspace(request, { caller }) {
@@ -183,6 +192,7 @@ function workspaceFunctions({ logs, database, keys, audience }: AdminServiceOpti
       assertMayUpdate(caller, settings);
       const update = { ...settings, halted: request.halted };
       const workspace = await updateWorkspace(await logs.of(workspaceId), caller.keyId, update);
+      rates.forget(workspaceId);
       return { workspace: shown(workspace) };
     },
   } satisfies Partial<ServiceFunctions<typeof AdminService>>;

@@ -28,7 +28,7 @@ import type { Caller } from "./context.ts";
 import { agentOrderMapping, agentStatusMapping } from "./enum-mapping.ts";
 import { optionalTimestamp } from "./field-values.ts";
 import { namePageFrom, pageFrom } from "./paging.ts";
-import { decisionRecordFrom } from "./records.ts";
+import { decisionRecordsFrom } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
 /** Parts that AgentService needs. */
@@ -136,7 +136,10 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
       const agent = messageFrom(getAgent(state, agentId));
       const { items } = await listDecisionReceipts(pool, state.workspaceId, { agentId }, { size: RECENT_DECISIONS });
       const lastActionAt = optionalTimestamp(items[0] === undefined ? null : Date.parse(items[0].body.at));
-      return { agent: { ...agent, lastActionAt }, recentDecisions: items.map(decisionRecordFrom) };
+      return {
+        agent: { ...agent, lastActionAt },
+        recentDecisions: await decisionRecordsFrom(pool, state.workspaceId, items),
+      };
     },
 
     async getAgentHistory(request, { caller }) {
@@ -148,7 +151,7 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
       const { items, next } = await listDecisionReceipts(pool, state.workspaceId, { agentId }, page);
       return {
         trustHistory: items.map(trustChangeFrom),
-        decisions: items.map(decisionRecordFrom),
+        decisions: await decisionRecordsFrom(pool, state.workspaceId, items),
         nextPageToken: page.tokenAfter(next),
       };
     },

@@ -1,27 +1,8 @@
-import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { KeyHolder } from "../registry/authenticator.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
 
-/** The caller: the key that came with the call, as admission found it. */
-export interface Caller {
-  /** `key_…` of the key. */
-  readonly keyId: string;
-  /** The key's workspace, which holds everything that the call reads or changes. */
-  readonly workspaceId: string;
-  readonly role: Role;
-  /** The agent that the key is bound to; null for a key that may act for every agent. */
-  readonly agentId: string | null;
-  /**
-   * True for an expired or ended credential or token, or an API key that ended with its agent. It opens only Intercept, which
-   * refuses with a decision. Default false.
-   */
-  readonly isEnded?: boolean;
-  /** Epoch milliseconds; null or absent for a key that does not expire. */
-  readonly expiresAtMs?: number | null;
-  /** True for a person who is signed in to the dashboard. Default false. */
-  readonly isSignIn?: boolean;
-  /** Audience of a federation token. */
-  readonly audience?: string;
-}
+/** The caller: the holder of the key that came with the call, as admission found it. */
+export type Caller = KeyHolder;
 
 /** A call as its service function sees it, beside the request. */
 export interface CallContext {

@@ -16,6 +16,7 @@ import {
   type TestRunSchema,
 } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import type { ListDraft } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { type AskedAction, ask } from "../dryrun/ask/ask.ts";
 import type { Form } from "../dryrun/ask/question.ts";
 import type { QuestionReader } from "../dryrun/ask/question-reader.ts";
@@ -36,9 +37,10 @@ import { ReadOnlyDatabase } from "../store/transaction.ts";
 import { actionFrom } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping, mandateModeMapping } from "./enum-mapping.ts";
+import { listDraftFrom } from "./list-service.ts";
 import { draftFrom } from "./mandate-service.ts";
 import { pageFrom } from "./paging.ts";
-import { limitMessageFrom } from "./records.ts";
+import { limitMessageFrom, reasonMessageFrom } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 import { argumentFrom } from "./tool-service.ts";
 
@@ -71,8 +73,8 @@ const FORMS: Readonly<Record<Form, QuestionForm>> = {
 
 const MAY_DRAFT: readonly Role[] = [Role.ADMIN, Role.OPERATOR];
 
-function assertMayDraft({ role }: Caller, drafts: readonly MandateDraft[]): void {
-  if (drafts.length === 0 || MAY_DRAFT.includes(role)) return;
+function assertMayDraft({ role }: Caller, drafts: readonly MandateDraft[], lists: readonly ListDraft[]): void {
+  if (drafts.length + lists.length === 0 || MAY_DRAFT.includes(role)) return;
   const allowed = "admin, operator";
   const text = `a key with role \`${Role[role].toLowerCase()}\` may not try drafts; allowed are ${allowed}`;
   throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, {
@@ -102,17 +104,26 @@ function draftOf(draft: MandateDraft): Draft {
 }
 
 function questionFrom(
-  { drafts, at }: { readonly drafts: readonly MandateDraft[]; readonly at?: Timestamp | undefined },
+  {
+    drafts,
+    lists,
+    at,
+  }: {
+    readonly drafts: readonly MandateDraft[];
+    readonly lists: readonly ListDraft[];
+    readonly at?: Timestamp | undefined;
+  },
   actions: readonly Action[],
   { caller, signal }: CallContext,
 ): Question {
-  assertMayDraft(caller, drafts);
+  assertMayDraft(caller, drafts, lists);
   return {
     workspaceId: caller.workspaceId,
     agentId: caller.agentId,
     actions,
     signal,
     drafts: drafts.map(draftOf),
+    lists: lists.map(listDraftFrom),
     atMs: at === undefined ? undefined : timestampMs(at),
   };
 }
@@ -122,20 +133,24 @@ function decidedFrom({ decision, path, policyName, reasons, policy }: Outcome) {
     decision: decisionMapping.toProto[decision],
     decisionPath: decisionPathMapping.toProto[path],
     ...(policyName === undefined ? {} : { policyName }),
-    reasons: reasons.map((reason) => ({ ...reason })),
-    collectiveLimits: (policy?.collectiveLimits ?? []).map(limitMessageFrom),
+    reasons: reasons.map(reasonMessageFrom),
+    collectiveLimits: (policy?.collectiveLimits ?? []).map((limit) => {
+      const mayExceed = path === "approved" && policy?.fired.some(({ mandate }) => mandate.id === limit.mandateId);
+      return limitMessageFrom(limit, mayExceed);
+    }),
   };
 }
 
 const valueFrom = (value: JsonValue) => fromJson(ValueSchema, value);
 
-function conditionFrom({ condition, path, operator, expected, seen, value, holds }: TracedCondition) {
+function conditionFrom({ condition, path, operator, expected, seen, value, holds, lists }: TracedCondition) {
   return {
     condition,
     path,
     operator,
     holds,
     seen: SEEN[seen],
+    lists: lists.map(({ matched, ...list }) => ({ ...list, matched: [...matched] })),
     ...(expected === undefined ? {} : { expected: valueFrom(expected) }),
     ...(value === undefined ? {} : { value: valueFrom(value) }),
   };
@@ -180,7 +195,7 @@ function backtestFrom(event: BacktestEvent): MessageInitShape<typeof BacktestRes
     case "change": {
       const { was, now, reasons, ...change } = event.change;
       const decisions = { was: decisionMapping.toProto[was], now: decisionMapping.toProto[now] };
-      return { change: { ...change, ...decisions, reasons: reasons.map((each) => ({ ...each })) } };
+      return { change: { ...change, ...decisions, reasons: reasons.map(reasonMessageFrom) } };
     }
     case "report":
       return { report: reportFrom(event.report) };
@@ -237,7 +252,11 @@ function tallyFrom({
   };
 }
 
-const resultFrom = ({ decision, fires }: TestResult) => ({ decision: decisionMapping.toProto[decision], fires });
+const resultFrom = ({ decision, fires, resetsAtMs }: TestResult) => ({
+  decision: decisionMapping.toProto[decision],
+  fires,
+  ...(resetsAtMs !== undefined && { resetsAt: timestampFromMs(resetsAtMs) }),
+});
 
 const noteFrom = ({ rule, message }: TestNote) => ({ ...(rule === undefined ? {} : { rule }), message });
 
@@ -250,12 +269,13 @@ function testFrom(test: MandateTest): MessageInitShape<typeof MandateTestSchema>
     trust,
     because,
     action,
-    history: history.map(({ by, actionType, decision, beforeMs, count: times }) => ({
+    history: history.map(({ by, actionType, decision, beforeMs, count: times, amount }) => ({
       by: PAST_AGENTS[by],
       actionType,
       decision: decisionMapping.toProto[decision],
       beforeMs: BigInt(beforeMs),
       count: times,
+      ...(amount !== undefined && { amount }),
     })),
     at: timestampFromMs(atMs),
     agent: { agentId: agent.agentId, departmentIds: [...agent.departmentIds] },
@@ -272,7 +292,7 @@ function runFrom({ test, passed, actual, reasons }: TestRun): MessageInitShape<t
     passed,
     expected: resultFrom(expected),
     actual: resultFrom(actual),
-    reasons: reasons.slice(0, MAX_REASONS).map((reason) => ({ ...reason })),
+    reasons: reasons.slice(0, MAX_REASONS).map(reasonMessageFrom),
   };
 }
 
@@ -316,7 +336,7 @@ export function createDryRunService(options: DryRunServiceOptions): ServiceDefin
     },
 
     async *backtest(request, { caller, signal }) {
-      assertMayDraft(caller, request.drafts);
+      assertMayDraft(caller, request.drafts, request.lists);
       const { since, until, agentId, archives, listChanges } = request;
       const query = {
         workspaceId: caller.workspaceId,
@@ -324,6 +344,7 @@ export function createDryRunService(options: DryRunServiceOptions): ServiceDefin
         archives,
         signal,
         drafts: request.drafts.map(draftOf),
+        lists: request.lists.map(listDraftFrom),
         sinceMs: since && timestampMs(since),
         untilMs: until && timestampMs(until),
         listsChanges: listChanges,

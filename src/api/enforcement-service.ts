@@ -1,21 +1,29 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Pool } from "pg";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
+  type ClaimDecisionRequest,
   EnforcementService,
   type InterceptRequest,
   type InterceptResponseSchema,
+  type ReportOutcomeRequest,
   type SummarizeDecisionsResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Slots } from "../async/slots.ts";
+import { claimDecision } from "../decision/claim.ts";
 import type { Intercept, InterceptCommand } from "../decision/intercept.ts";
+import { type FollowUpCaller, type OutcomeReport, reportOutcome } from "../decision/report-outcome.ts";
 import { ControlPlaneError, ErrorReason, overShare } from "../errors.ts";
+import { outcomeDueMs } from "../log/follow-up.ts";
 import { LogFeed } from "../log/log-feed.ts";
-import { readReceipt, readToolDigest } from "../log/read-receipts.ts";
+import { readFollowed } from "../log/read-follow-ups.ts";
+import { readToolDigest } from "../log/read-receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { ActorNames } from "../registry/actor-names.ts";
 import { getAgent } from "../registry/agents.ts";
+import { checkedText } from "../registry/checked-text.ts";
 import {
   type DecisionCounts,
   type DecisionSummary,
@@ -23,14 +31,16 @@ import {
   summarizeDecisions,
   summaryWindow,
 } from "../registry/decision-summary.ts";
-import { type DecisionRow, listDecisionReceipts, watchDecisions } from "../registry/decisions.ts";
+import { type DecisionRow, listDecisionReceipts, watchDecisions, watchFollowed } from "../registry/decisions.ts";
+import { hasApiKeyEnded } from "../registry/keys.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { actionFrom, readSources, traceInMetadata } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
-import { decisionMapping, decisionPathMapping } from "./enum-mapping.ts";
+import { decisionMapping, decisionPathMapping, outcomeStatusMapping } from "./enum-mapping.ts";
+import { claimMessageFrom, decisionUpdateFrom, outcomeMessageFrom } from "./follow-ups.ts";
 import { interceptAll } from "./intercept-stream.ts";
 import { pageFrom } from "./paging.ts";
-import { decisionRecordFrom, receiptMessageFrom } from "./records.ts";
+import { decisionRecordFrom, decisionRecordsFrom, reasonMessageFrom, receiptMessageFrom } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
 function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitShape<typeof InterceptResponseSchema> {
@@ -42,8 +52,10 @@ function responseFrom(sealed: SealedDecision, receivedAt: number): MessageInitSh
     policyName: sealed.policyName,
     latencyMs: Math.round(performance.now() - receivedAt),
     decisionPath: decisionPathMapping.toProto[sealed.path],
-    reasons: sealed.reasons.map((reason) => ({ ...reason })),
+    reasons: sealed.reasons.map(reasonMessageFrom),
     tool: sealed.registeredTool,
+    claimed: sealed.isClaimed,
+    reportOutcome: sealed.isTracked,
     ...(sealed.isReplayed ? { replayed: true, decidedAt: timestampFromMs(sealed.atMs) } : {}),
   };
 }
@@ -63,7 +75,7 @@ const countsFrom = ({ allow, block, escalate }: DecisionCounts) => ({
 
 function summaryFrom(
   { sinceMs, untilMs, bucketSeconds }: SummaryWindow,
-  { buckets, totals, topReasons, observed, reasonsFrom }: DecisionSummary,
+  { buckets, totals, topReasons, observed, firings, reasonsFrom }: DecisionSummary,
 ): MessageInitShape<typeof SummarizeDecisionsResponseSchema> {
   return {
     since: timestampFromMs(sinceMs),
@@ -85,6 +97,7 @@ function summaryFrom(
       wouldBlock: BigInt(wouldBlock),
       wouldEscalate: BigInt(wouldEscalate),
     })),
+    firings: firings.map(({ mandateId, ...counts }) => ({ mandateId, ...countsFrom(counts) })),
     reasonsFrom: BigInt(reasonsFrom),
   };
 }
@@ -97,6 +110,14 @@ export interface EnforcementServiceParts {
   /** Milliseconds between heartbeats on a quiet stream. */
   readonly heartbeatMs: number;
 }
+
+/** Returns the caller of a claim or a report. */
+const followUpCaller = ({ keyId, agentId, role }: Caller, waiter: Pick<CallContext, "isOver">): FollowUpCaller => ({
+  keyId,
+  agentId,
+  isOperator: role !== Role.AGENT,
+  isOver: () => waiter.isOver,
+});
 
 /** Names the `request_id` in a fault of the database: a retry with it does not decide the action twice. */
 function withRequestId(error: unknown): unknown {
@@ -150,6 +171,30 @@ export function createEnforcementService({
       throw request.requestId === undefined ? error : withRequestId(error);
     }
   };
+  const reportOne = async (request: ReportOutcomeRequest, caller: Caller, waiter: CallContext) => {
+    const { decisionId, status, amount, error, resultDigest } = request;
+    const report = {
+      decisionId,
+      status: outcomeStatusMapping.fromProto(status) as OutcomeReport["status"],
+      amount,
+      error: error === undefined ? undefined : checkedText("error", error),
+      resultDigest,
+    };
+    const log = await logs.of(caller.workspaceId);
+    return { outcome: outcomeMessageFrom(await reportOutcome(log, report, followUpCaller(caller, waiter))) };
+  };
+  const claimOne = async (
+    { decisionId, claimId: given }: ClaimDecisionRequest,
+    caller: Caller,
+    waiter: CallContext,
+  ) => {
+    const { workspaceId } = caller;
+    const claimId = given.toLowerCase();
+    const hasKeyEnded = (keyId: string) => hasApiKeyEnded(pool, workspaceId, keyId, logs.clock.now());
+    const log = await logs.of(workspaceId);
+    const followed = await claimDecision(log, { decisionId, claimId, hasKeyEnded }, followUpCaller(caller, waiter));
+    return { claimed: true, claim: claimMessageFrom(followed), reportOutcome: outcomeDueMs(followed) !== undefined };
+  };
   /** Returns the name of a tool as receipts show it. */
   const nameOfTool = async (workspaceId: string, name: string): Promise<string> => {
     const state = await (await logs.of(workspaceId)).caughtUp();
@@ -158,20 +203,24 @@ export function createEnforcementService({
   return defineService(EnforcementService, {
     intercept: (request, context) => interceptOne(request, context.caller, context, context),
     interceptStream: (requests, context) =>
-      interceptAll(requests, (request, caller) =>
-        interceptOne(request, caller, context, { wire: "stream", receivedAt: performance.now() }),
-      ),
+      interceptAll(requests, {
+        intercept: (request, caller) =>
+          interceptOne(request, caller, context, { wire: "stream", receivedAt: performance.now() }),
+        claim: (request, caller) => claimOne(request, caller, context),
+        report: (request, caller) => reportOne(request, caller, context),
+      }),
     async getDecision({ decisionId }, { caller }) {
-      const receipt = await readReceipt(pool, caller.workspaceId, decisionId);
-      if (receipt === undefined) {
-        throw new ControlPlaneError(ErrorReason.DECISION_NOT_FOUND, `no decision \`${decisionId}\``, {
-          decision_id: decisionId,
-        });
-      }
+      const followed = (await readFollowed(pool, caller.workspaceId, [decisionId]))(decisionId);
+      if (followed instanceof ControlPlaneError) throw followed;
+      const { receipt } = followed;
       const toolDigest = await readToolDigest(pool, caller.workspaceId, receipt);
       const { key_id: keyId } = receipt.body;
       const keyName = (await names.find(caller.workspaceId, [keyId]))(keyId);
-      return { decision: decisionRecordFrom(receipt), receipt: receiptMessageFrom(receipt, toolDigest), keyName };
+      return {
+        decision: decisionRecordFrom(receipt, followed),
+        receipt: receiptMessageFrom(receipt, toolDigest),
+        keyName,
+      };
     },
     async listDecisions(request, { caller }) {
       const { agentId, sessionId, since, until, actionType, actionTypePrefix, tool } = request;
@@ -185,6 +234,7 @@ export function createEnforcementService({
         actionType: unlessEmpty(actionType),
         actionTypePrefix: unlessEmpty(actionTypePrefix),
         tool: tool === "" ? undefined : await nameOfTool(caller.workspaceId, tool),
+        outcome: outcomeStatusMapping.fromProto(request.outcome),
       };
       const page = pageFrom(
         request,
@@ -197,12 +247,18 @@ export function createEnforcementService({
         filter.actionTypePrefix,
         filter.tool,
         filter.sessionId,
+        filter.outcome,
       );
       const { items, next } = await listDecisionReceipts(pool, caller.workspaceId, filter, page);
-      return { decisions: items.map(decisionRecordFrom), nextPageToken: page.tokenAfter(next) };
+      return {
+        decisions: await decisionRecordsFrom(pool, caller.workspaceId, items),
+        nextPageToken: page.tokenAfter(next),
+      };
     },
+    reportOutcome: (request, context) => reportOne(request, context.caller, context),
+    claimDecision: (request, context) => claimOne(request, context.caller, context),
     async summarizeDecisions(request, { caller, signal }) {
-      const { agentId, since, until, bucketSeconds } = request;
+      const { agentId, since, until, bucketSeconds, countsOnly } = request;
       const log = await logs.of(caller.workspaceId);
       const state = await log.caughtUp();
       if (agentId !== "") getAgent(state, agentId);
@@ -211,6 +267,7 @@ export function createEnforcementService({
         untilMs: until === undefined ? undefined : timestampMs(until),
         agentId: unlessEmpty(agentId),
         bucketSeconds: bucketSeconds === 0 ? undefined : bucketSeconds,
+        countsOnly,
       };
       const window = summaryWindow(query, log.nowMs);
       const read = () => summarizeDecisions(pool, caller.workspaceId, window);
@@ -225,10 +282,16 @@ export function createEnforcementService({
         decision: decisionMapping.fromProto(request.decision),
       };
       const context = { log, feed: feedOf(log), pool, heartbeatMs, signal };
-      for await (const next of watchDecisions(context, filter, cursor)) {
+      const watch = request.outcomes ? watchFollowed : watchDecisions;
+      for await (const next of watch(context, filter, cursor)) {
         if ("isBeat" in next) {
           const at = timestampFromMs(logs.clock.now());
           yield { heartbeat: true, cursor: next.seq < 0 ? "" : String(next.seq), at };
+          continue;
+        }
+        if ("type" in next) {
+          const { seq, at } = next;
+          yield { update: decisionUpdateFrom(next), cursor: String(seq), at: timestampFromMs(Date.parse(at)) };
           continue;
         }
         const { seq, at } = next.body;

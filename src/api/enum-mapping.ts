@@ -1,12 +1,18 @@
+import { OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentOrder, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityStatus } from "../../gen/agentcontrol/v1/authority_service_pb.js";
-import { MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, DecisionPath, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
+import { LimitOrder, MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, DecisionPath, OutcomeStatus, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import type { LimitOrder as LimitOrderName } from "../dryrun/limits.ts";
+import type { ListKind as ListKindName } from "../policy/lists/kinds.ts";
 import type { Decision as DecisionName, ScopeWord as ScopeName } from "../policy/types.ts";
 import type { AgentOrder as AgentOrderName } from "../registry/agents.ts";
 import type { MandateStatusWord as MandateStatusName } from "../registry/mandates.ts";
 import type { AgentStatus as AgentStatusName } from "../state/agents.ts";
 import type { AuthorityStatus as AuthorityStatusName } from "../state/authority-status.ts";
+import type { OutcomeTracking as OutcomeTrackingName } from "../state/control-changes.ts";
+import type { OutcomeStatus as OutcomeStatusName } from "../state/outcomes.ts";
 import type { DecisionPath as DecisionPathName } from "../state/types.ts";
 
 /** Maps the lower-case names that domain code uses to the values of one proto enum, and back. */
@@ -51,6 +57,27 @@ export const decisionPathMapping = createMapping<DecisionPathName, DecisionPath>
   halted: DecisionPath.HALTED,
 });
 
+/** Statuses of an action's outcome. */
+export const outcomeStatusMapping = createMapping<OutcomeStatusName, OutcomeStatus>({
+  succeeded: OutcomeStatus.SUCCEEDED,
+  failed: OutcomeStatus.FAILED,
+  cancelled: OutcomeStatus.CANCELLED,
+  pending: OutcomeStatus.PENDING,
+  unknown: OutcomeStatus.UNKNOWN,
+});
+
+/** Allowed actions whose outcomes are tracked. */
+export const outcomeTrackingMapping = createMapping<OutcomeTrackingName, OutcomeTracking>({
+  tracked: OutcomeTracking.TRACKED,
+  all: OutcomeTracking.ALL,
+});
+
+/** Orders of limits. */
+export const limitOrderMapping = createMapping<LimitOrderName, LimitOrder>({
+  rule: LimitOrder.RULE,
+  fill: LimitOrder.FILL,
+});
+
 /** Scopes of mandates and of counting rules. */
 export const scopeMapping = createMapping<ScopeName, Scope>({
   agent: Scope.AGENT,
@@ -85,6 +112,13 @@ export const authorityStatusMapping = createMapping<AuthorityStatusName, Authori
 export const mandateModeMapping = createMapping<"enforce" | "observe", MandateMode>({
   enforce: MandateMode.ENFORCE,
   observe: MandateMode.OBSERVE,
+});
+
+/** Kinds of lists. */
+export const listKindMapping = createMapping<ListKindName, ListKind>({
+  text: ListKind.TEXT,
+  host: ListKind.HOST,
+  email_domain: ListKind.EMAIL_DOMAIN,
 });
 
 /** Statuses of a mandate. */

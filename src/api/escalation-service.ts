@@ -6,8 +6,12 @@ import {
   type EscalationSchema,
   EscalationService,
   EscalationStatus,
+  type GetEscalationContextResponseSchema,
   Resolution,
 } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { Slots } from "../async/slots.ts";
+import { overShare } from "../errors.ts";
+import { type ApprovalContext, type EarlierAnswers, readApprovalContext } from "../escalation/approval-context.ts";
 import { type EditParts, editEscalation } from "../escalation/edit.ts";
 import {
   type Escalation,
@@ -28,7 +32,7 @@ import { ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { optionalTimestamp } from "./field-values.ts";
 import { pageFrom } from "./paging.ts";
-import { reasonMessageFromSealed } from "./records.ts";
+import { decisionRecordFrom, reasonMessageFromSealed } from "./records.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
 /** Parts that EscalationService needs. */
@@ -88,6 +92,46 @@ function messageFrom(escalation: Escalation, nameOf: NameOf): MessageInitShape<t
 const argumentsFromText = (text: string | null): JsonObject | undefined =>
   text === null ? undefined : (JSON.parse(text) as JsonObject);
 
+function contextMessageFrom(
+  { usual, usualFrom, earlier, earlierFrom, before }: ApprovalContext,
+  nameOf: NameOf,
+): MessageInitShape<typeof GetEscalationContextResponseSchema> {
+  return {
+    usual: usual.map(({ spread, currency, ...rest }) => ({
+      ...rest,
+      ...(currency === undefined ? {} : { currency }),
+      ...spread,
+    })),
+    usualFrom,
+    earlier: earlier.map(({ last, ...rest }) => ({ ...rest, last: lastAnswerFrom(last, nameOf) })),
+    earlierFrom,
+    before: before.map(({ receipt, arguments: args, isCut }) => ({
+      decision: decisionRecordFrom(receipt),
+      arguments: args,
+      argumentsCut: isCut,
+    })),
+  };
+}
+
+function lastAnswerFrom(last: EarlierAnswers["last"], nameOf: NameOf) {
+  if (last === undefined) return undefined;
+  const { escalationId, status, isEdited, resolvedBy, resolvedAtMs, note } = last;
+  return {
+    escalationId,
+    status: ESCALATION_STATUS_NUMBERS[status],
+    edited: isEdited,
+    resolvedBy,
+    resolvedByName: nameOf(resolvedBy),
+    resolvedAt: timestampFromMs(resolvedAtMs),
+    note: note ?? undefined,
+  };
+}
+
+/** Maximum number of contexts that a process reads at once: each holds a connection of the pool. */
+const MAX_CONTEXTS = 4;
+/** Contexts that are read or wait. */
+const MAX_CONTEXTS_WANTED = 72;
+
 /** Returns the only agent whose escalations the key may see, or null when it may see all. */
 const visibleAgent = ({ role, agentId }: Caller): string | null => (role === Role.AGENT ? agentId : null);
 
@@ -99,6 +143,15 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
   const { logs, pool, heartbeatMs } = parts;
   const feeds = new WeakMap<WorkspaceLog, EscalationFeed>();
   const names = new ActorNames(pool);
+  const contexts = new Slots({
+    name: "contexts",
+    permits: MAX_CONTEXTS,
+    size: MAX_CONTEXTS_WANTED,
+    unit: "contexts of escalations",
+    advice: "ask for fewer at once",
+    retryAfterSeconds: 1,
+    refuse: overShare,
+  });
 
   /** Finds the names of people who resolved escalations. An agent has no use for them. */
   const namesIn = async (found: readonly Escalation[], { workspaceId, role }: Caller): Promise<NameOf> => {
@@ -180,6 +233,12 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
     },
     async getEscalation({ escalationId }, context) {
       return { escalation: await shown(await get(escalationId, context), context.caller) };
+    },
+    async getEscalationContext({ escalationId }, { caller, signal }) {
+      const parts = await contextOf(caller);
+      const context = await contexts.run(() => readApprovalContext(parts, escalationId), caller, signal);
+      const resolvers = context.earlier.map(({ last }) => last?.resolvedBy);
+      return contextMessageFrom(context, await names.find(caller.workspaceId, resolvers));
     },
     async resolveEscalation({ escalationId, resolution, note = null }, { caller }) {
       const word = resolution === Resolution.APPROVED ? "approved" : "rejected";

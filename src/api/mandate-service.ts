@@ -8,17 +8,24 @@ import {
   type MandateDefinition,
   type MandateSchema,
   MandateService,
+  OtherCurrency,
+  type Rule,
   SequenceMode,
   type UpdateMandateRequest,
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Slots } from "../async/slots.ts";
+import { doInTurns } from "../async/work.ts";
+import { alwaysFailing, type SampledRules } from "../dryrun/always-fails.ts";
 import { type ListedLimit, listLimits } from "../dryrun/limits.ts";
+import { toolsOf } from "../dryrun/mandate-tests.ts";
 import { testWarnings } from "../dryrun/publish-warnings.ts";
 import { overShare } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import type { CompiledBudget } from "../policy/budget.ts";
+import { amountFrom } from "../policy/decimal.ts";
 import { comparableName } from "../policy/names.ts";
-import type { CompiledMandate, OrderedSpec } from "../policy/types.ts";
+import type { CompiledMandate, CompiledRule, CounterSpec } from "../policy/types.ts";
 import {
   archiveMandate,
   compileDraft,
@@ -30,8 +37,15 @@ import {
   updateMandate,
 } from "../registry/mandates.ts";
 import { applyPack, dryRunPack, getPack, type PackDraft } from "../registry/packs.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
-import { decisionMapping, mandateModeMapping, mandateStatusMapping, scopeMapping } from "./enum-mapping.ts";
+import {
+  decisionMapping,
+  limitOrderMapping,
+  mandateModeMapping,
+  mandateStatusMapping,
+  scopeMapping,
+} from "./enum-mapping.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
@@ -81,28 +95,68 @@ const MAX_LIMIT_LISTS = 4;
 /** Lists that are made or wait. */
 const MAX_LISTS_WANTED = 72;
 
-function limitFrom({ mandate, rule, groups, moreGroups }: ListedLimit): MessageInitShape<typeof LimitSchema> {
-  const { velocity, ordered, source } = rule;
-  const { scope, departmentId, windowMs, countDecisions } = velocity?.counter ?? (ordered as OrderedSpec);
+/** Members that every limit has. */
+type WindowOfRule = Pick<CounterSpec, "scope" | "departmentId" | "windowMs" | "countDecisions">;
+
+function modeOf({ budget, ordered }: CompiledRule): SequenceMode {
+  if (budget !== undefined) return SequenceMode.BUDGET;
+  return ordered === undefined ? SequenceMode.VELOCITY : SequenceMode.ORDERED;
+}
+
+function windowOf({ velocity, ordered, budget }: CompiledRule): WindowOfRule {
+  return velocity?.counter ?? ordered ?? allowedOf(budget as CompiledBudget);
+}
+
+const allowedOf = ({ pot, windowMs }: CompiledBudget): WindowOfRule => ({
+  scope: pot.scope,
+  ...(pot.departmentId !== undefined && { departmentId: pot.departmentId }),
+  windowMs,
+  countDecisions: ["allow"],
+});
+
+function budgetFieldsFrom({ ignoresOthers, currency, maxTotal }: CompiledBudget, { conditions }: Rule) {
+  return {
+    currency,
+    maxTotal: amountFrom(BigInt(maxTotal)),
+    otherCurrency: ignoresOthers ? OtherCurrency.IGNORE : OtherCurrency.VIOLATE,
+    sums: (conditions?.sums ?? []).map(({ tool, field }) => ({ tool: tool.trim(), field: field.trim() })),
+  };
+}
+
+function limitFrom({
+  mandate,
+  rule,
+  groups,
+  moreGroups,
+  fill,
+  history,
+}: ListedLimit): MessageInitShape<typeof LimitSchema> {
+  const { velocity, budget, ordered, source } = rule;
+  const { scope, departmentId, windowMs, countDecisions } = windowOf(rule);
   return {
     mandateId: mandate.id,
     mandateName: mandate.name,
     version: mandate.version,
     rule: rule.path,
     moreGroups,
+    fill,
+    history: history?.map(BigInt) ?? [],
     mode: mandateModeMapping.toProto[mandate.mode],
     decision: decisionMapping.toProto[rule.decision],
-    sequenceMode: ordered === undefined ? SequenceMode.VELOCITY : SequenceMode.ORDERED,
+    sequenceMode: modeOf(rule),
     actionTypes: [...(velocity?.counter.patterns ?? [])],
+    excludedActionTypes: [...rule.excludedTypes],
     steps: [...(ordered?.steps ?? [])],
     ...(rule.tool === undefined ? {} : { tool: source.tool?.trim() ?? rule.tool }),
     scope: scopeMapping.toProto[scope],
     ...(departmentId === undefined ? {} : { departmentId }),
     windowSeconds: BigInt(windowMs / 1000),
     ...(velocity === undefined ? {} : { maxCount: BigInt(velocity.maxCount) }),
+    ...(budget === undefined ? {} : budgetFieldsFrom(budget, source)),
     countDecisions: countDecisions.map((each) => decisionMapping.toProto[each]),
-    groups: groups.map(({ count, remaining, members, ...group }) => ({
+    groups: groups.map(({ count, remaining, members, resetsAtMs, ...group }) => ({
       ...group,
+      ...(resetsAtMs === undefined ? {} : { resetsAt: timestampFromMs(resetsAtMs) }),
       count: BigInt(count),
       remaining: BigInt(remaining),
       members: BigInt(members),
@@ -128,11 +182,20 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     const prefixOf = ({ name }: CompiledMandate): string => `mandates[${indices.get(comparableName(name))}].`;
     return testWarnings(database, await log.caughtUp(), newVersions, prefixOf);
   };
+  /** Warns about expressions that never have a result. */
+  const failingWhens = (state: WorkspaceState, mandates: readonly SampledRules[]) =>
+    doInTurns(alwaysFailing(mandates, toolsOf(state)));
+  const inForce = (state: WorkspaceState, mandateId: string): readonly SampledRules[] => {
+    const published = state.policies.mandates.get(mandateId)?.compiled;
+    return published === undefined ? [] : [{ prefix: "", rules: published.rules }];
+  };
   return defineService(MandateService, {
     async createMandate(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
       const { mandate, warnings } = await createMandate(log, caller.keyId, draftFrom(request));
-      return { mandate: messageFrom(mandate), warnings: [...warnings] };
+      const state = await log.caughtUp();
+      const failing = await failingWhens(state, inForce(state, mandate.mandateId));
+      return { mandate: messageFrom(mandate), warnings: [...warnings, ...failing] };
     },
 
     async updateMandate(request, { caller }) {
@@ -142,7 +205,8 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const state = await log.caughtUp();
       const published = state.policies.mandates.get(mandateId)?.compiled;
       const failing = published === undefined ? [] : await testWarnings(database, state, [published]);
-      return { mandate: messageFrom(mandate), warnings: [...warnings, ...failing] };
+      const withoutResult = await failingWhens(state, inForce(state, mandateId));
+      return { mandate: messageFrom(mandate), warnings: [...warnings, ...withoutResult, ...failing] };
     },
 
     async getMandate({ mandateId }, { caller }) {
@@ -153,17 +217,20 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     },
 
     async listMandates(request, { caller }) {
-      const page = namePageFrom(request, "mandates", request.status);
+      const { search } = request;
+      const page = namePageFrom(request, "mandates", request.status, search);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const filter = { status: mandateStatusMapping.fromProto(request.status), asWritten: request.asWritten };
+      const filter = { status: mandateStatusMapping.fromProto(request.status), asWritten: request.asWritten, search };
       const { items, next } = await listMandates(database, state, filter, page);
       return { mandates: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
     },
 
     async listLimits(request, { caller, signal }) {
       const agentId = request.agentId === "" ? undefined : request.agentId;
-      const page = namePageFrom(request, "limits", agentId);
-      const query = { workspaceId: caller.workspaceId, agentId, signal };
+      const order = limitOrderMapping.fromProto(request.orderBy) ?? "rule";
+      const page = namePageFrom(request, "limits", agentId, order);
+      const { withHistory } = request;
+      const query = { workspaceId: caller.workspaceId, agentId, order, withHistory, signal };
       const { items, next } = await slots.run(() => listLimits({ logs }, query, page), caller, signal);
       return { limits: items.map(limitFrom), nextPageToken: page.tokenAfter(next) };
     },
@@ -177,15 +244,17 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const log = await logs.of(caller.workspaceId);
       const draft = packDraftFrom(request);
       const applied = await (request.dryRun ? dryRunPack(log, draft) : applyPack(log, caller.keyId, draft));
-      const { pack, created, updated, newVersions, archived, unchanged, warnings } = applied;
+      const { pack, created, updated, newVersions, archived, unchanged, compiled, warnings } = applied;
       const failing = await failingTests(log, draft, newVersions);
+      const sampled = compiled.map(({ path, rules }) => ({ prefix: `${path}.`, rules }));
+      const withoutResult = await failingWhens(await log.caughtUp(), sampled);
       return {
         pack,
         created: [...created],
         updated: [...updated],
         archived: [...archived],
         unchanged: [...unchanged],
-        warnings: [...warnings, ...failing],
+        warnings: [...warnings, ...withoutResult, ...failing],
       };
     },
 
@@ -198,7 +267,8 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       const result = await compileDraft(state, rules);
       if (!result.valid) return { valid: false, violations: [...result.violations] };
-      return { valid: true, rules: [...result.rules], warnings: [...result.warnings] };
+      const failing = await failingWhens(state, [{ prefix: "", rules: result.compiled }]);
+      return { valid: true, rules: [...result.rules], warnings: [...result.warnings, ...failing] };
     },
   });
 }

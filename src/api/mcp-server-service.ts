@@ -5,6 +5,7 @@ import {
   McpDefinitionKind as Kind,
   type McpDefinitionSchema,
   McpProtectionKind,
+  type McpServerAwaySchema,
   type McpServerSchema,
   McpServerService,
   type McpToolSchema,
@@ -21,6 +22,7 @@ import type {
   McpDefinitionVersion,
   PinnedDefinition,
   ReviewedDefinition,
+  WaitingDefinitions,
 } from "../registry/mcp-definitions.ts";
 import { driftText } from "../registry/mcp-drift.ts";
 import type { McpServer, McpServerMode, McpServers } from "../registry/mcp-servers.ts";
@@ -47,6 +49,13 @@ export interface CommandProtection {
   readonly detail: string;
 }
 
+/** Failure of a server to list its definitions. */
+export interface McpServerFault {
+  readonly sinceMs: number;
+  readonly lastAttemptMs: number;
+  readonly reason: string;
+}
+
 /** Parts that McpServerService needs. */
 export interface McpServerServiceOptions {
   readonly servers: McpServers;
@@ -61,6 +70,8 @@ export interface McpServerServiceOptions {
     by: string,
     signal: AbortSignal,
   ) => Promise<ReadonlyMap<McpDefinitionKind, readonly ReviewedDefinition[]>>;
+  /** Returns the failure of a server to list its definitions; undefined while it answers, as far as this process knows. */
+  readonly faultOf: (server: McpServer) => McpServerFault | undefined;
   /** Says which protections hold in this process against servers that are commands. */
   readonly protections: () => Promise<readonly CommandProtection[]>;
 }
@@ -71,10 +82,16 @@ const MAX_NAME = 256;
 /** Tests whether a caller may see URLs and arguments, which may hold secrets, as they are. */
 const seesSecrets = ({ role }: Caller): boolean => role === Role.ADMIN || role === Role.OPERATOR;
 
+interface ServerState {
+  readonly waiting: WaitingDefinitions | undefined;
+  readonly fault: McpServerFault | undefined;
+  readonly protections: readonly CommandProtection[];
+}
+
 function messageFrom(
   server: McpServer,
   caller: Caller,
-  protections: readonly CommandProtection[],
+  { waiting, fault, protections }: ServerState,
 ): MessageInitShape<typeof McpServerSchema> {
   const { name, url, command, args, env, headers, mode, revision, createdAtMs, updatedAtMs } = server;
   const { passMethods, passMeta, driftSeconds, idleSeconds, scrub } = server;
@@ -97,8 +114,21 @@ function messageFrom(
     scrub: [...scrub],
     protections:
       command === null ? [] : protections.map(({ kind, ...rest }) => ({ kind: PROTECTION_KINDS[kind], ...rest })),
+    newDefinitions: waiting?.fresh ?? 0,
+    changedDefinitions: waiting?.changed ?? 0,
+    ...(fault !== undefined && { away: awayFrom(fault) }),
   };
 }
+
+const awayFrom = ({
+  sinceMs,
+  lastAttemptMs,
+  reason,
+}: McpServerFault): MessageInitShape<typeof McpServerAwaySchema> => ({
+  since: timestampFromMs(sinceMs),
+  lastAttemptAt: timestampFromMs(lastAttemptMs),
+  reason,
+});
 
 const KINDS: Readonly<Record<McpDefinitionKind, Kind>> = {
   tool: Kind.TOOL,
@@ -167,8 +197,22 @@ function assertMayRunCommands({ role, workspaceId }: Caller): void {
 
 /** Creates the functions of McpServerService. */
 export function createMcpServerService(options: McpServerServiceOptions): ServiceDefinition {
-  const { servers, definitions, names, targets, refresh, protections } = options;
-  const shown = async (server: McpServer, caller: Caller) => messageFrom(server, caller, await protections());
+  const { servers, definitions, names, targets, refresh, faultOf, protections } = options;
+  const allShown = async (items: readonly McpServer[], caller: Caller) => {
+    const held = await protections();
+    const waiting = await definitions.waiting(
+      caller.workspaceId,
+      items.map(({ name }) => name),
+    );
+    return items.map((server) =>
+      messageFrom(server, caller, {
+        waiting: waiting.get(server.name),
+        fault: faultOf(server),
+        protections: held,
+      }),
+    );
+  };
+  const shown = async (server: McpServer, caller: Caller) => (await allShown([server], caller))[0] ?? {};
   const namesIn = (items: readonly PinnedDefinition[], { workspaceId }: Caller): Promise<NameOf> =>
     names.find(
       workspaceId,
@@ -184,10 +228,11 @@ export function createMcpServerService(options: McpServerServiceOptions): Servic
     },
 
     async listMcpServers(request, { caller }) {
-      const page = namePageFrom(request, "mcp servers");
-      const { items, next } = await servers.list(caller.workspaceId, page);
+      const { search } = request;
+      const page = namePageFrom(request, "mcp servers", search);
+      const { items, next } = await servers.list(caller.workspaceId, search, page);
       return {
-        servers: await Promise.all(items.map((server) => shown(server, caller))),
+        servers: await allShown(items, caller),
         nextPageToken: page.tokenAfter(next),
       };
     },

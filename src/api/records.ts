@@ -1,17 +1,23 @@
 import type { JsonObject, MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ReceiptSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import type {
-  ActionSchema,
-  CollectiveLimitSchema,
-  DecisionRecordSchema,
-  ReasonSchema,
+import {
+  type ActionSchema,
+  type CollectiveLimitSchema,
+  type DecisionRecordSchema,
+  LimitKind,
+  type ReasonSchema,
 } from "../../gen/agentcontrol/v1/resources_pb.js";
-import type { DecisionBody, DecisionReceipt, SealedReason } from "../log/receipts.ts";
+import { readFollowUps } from "../log/read-follow-ups.ts";
+import { type DecisionBody, type DecisionReceipt, reasonFrom, type SealedReason } from "../log/receipts.ts";
 import { argumentsFrom } from "../policy/names.ts";
 import type { LimitState, ScopeWord } from "../policy/types.ts";
+import type { FollowUps } from "../state/outcomes.ts";
+import type { DecisionReason } from "../state/types.ts";
+import type { Reader } from "../store/transaction.ts";
 import { digestOf } from "../tree/canonical.ts";
 import { decisionMapping, decisionPathMapping, scopeMapping } from "./enum-mapping.ts";
+import { claimMessageFrom, outcomeMessageFrom } from "./follow-ups.ts";
 
 type SealedLimit = DecisionBody["authorisation"]["collective_limits"][number];
 
@@ -34,8 +40,13 @@ export function actionPartsFrom(metadata: JsonObject | undefined): ActionParts {
   return { arguments: unlessEmpty(read), metadata: unlessEmpty(rest) };
 }
 
-/** Converts a decision to the short record in lists and histories. */
-export function decisionRecordFrom({ body }: DecisionReceipt): MessageInitShape<typeof DecisionRecordSchema> {
+/** Converts a decision to the short record in lists and histories. `followUps`: entries about it; default: none is known. */
+export function decisionRecordFrom(
+  receipt: DecisionReceipt,
+  followUps: FollowUps = {},
+): MessageInitShape<typeof DecisionRecordSchema> {
+  const { body } = receipt;
+  const followed = { ...followUps, receipt };
   return {
     decisionId: body.decision_id,
     decision: decisionMapping.toProto[body.decision],
@@ -50,7 +61,16 @@ export function decisionRecordFrom({ body }: DecisionReceipt): MessageInitShape<
     agentName: body.action.agent_name,
     tool: body.action.tool,
     reason: body.reasons[0]?.message ?? "",
+    outcome: outcomeMessageFrom(followed),
+    claim: claimMessageFrom(followed),
   };
+}
+
+/** Converts decisions to records with what followed them. */
+export async function decisionRecordsFrom(reader: Reader, workspaceId: string, receipts: readonly DecisionReceipt[]) {
+  const allowed = receipts.filter(({ body }) => body.decision === "allow").map(({ body }) => body.decision_id);
+  const followUps = await readFollowUps(reader, workspaceId, allowed);
+  return receipts.map((receipt) => decisionRecordFrom(receipt, followUps.get(receipt.body.decision_id)));
 }
 
 function actionFrom({ action }: DecisionBody): MessageInitShape<typeof ActionSchema> {
@@ -64,26 +84,38 @@ function actionFrom({ action }: DecisionBody): MessageInitShape<typeof ActionSch
   };
 }
 
+/** Converts a reason. */
+export function reasonMessageFrom({ resetsAtMs, decision, ...reason }: DecisionReason) {
+  return {
+    ...reason,
+    ...(resetsAtMs !== undefined && { resetsAt: timestampFromMs(resetsAtMs) }),
+    ...(decision !== undefined && { decision: decisionMapping.toProto[decision] }),
+  } satisfies MessageInitShape<typeof ReasonSchema>;
+}
+
 /** Converts a reason as it is sealed in an entry. */
-export function reasonMessageFromSealed(reason: SealedReason): MessageInitShape<typeof ReasonSchema> {
-  return {
-    code: reason.code,
-    message: reason.message,
-    mandateId: reason.mandate_id,
-    mandateName: reason.mandate_name,
-    rule: reason.rule,
-    argument: reason.argument,
-    wouldPass: reason.would_pass,
-  };
+export const reasonMessageFromSealed = (reason: SealedReason): MessageInitShape<typeof ReasonSchema> =>
+  reasonMessageFrom(reasonFrom(reason));
+
+function limitFrom(
+  { mandate_id: mandateId, resets_at: resetsAt, ...limit }: SealedLimit,
+  { decision_path, mandates }: DecisionBody,
+): MessageInitShape<typeof CollectiveLimitSchema> {
+  const resets = resetsAt === undefined ? {} : { resetsAtMs: Date.parse(resetsAt) };
+  const mayExceed = decision_path === "approved" && mandates.some(({ mandate_id }) => mandate_id === mandateId);
+  return limitMessageFrom({ ...limit, ...resets, mandateId, scope: limit.scope as ScopeWord }, mayExceed);
 }
 
-function limitFrom({ mandate_id: mandateId, ...limit }: SealedLimit): MessageInitShape<typeof CollectiveLimitSchema> {
-  return limitMessageFrom({ ...limit, mandateId, scope: limit.scope as ScopeWord });
-}
-
-/** Converts a counter as a decision saw it. */
-export function limitMessageFrom(limit: Omit<LimitState, "source"> & { readonly source: string }) {
+/** Converts a counter or budget as a decision saw it. `mayExceed`: a person approved the action, default false. */
+export function limitMessageFrom(
+  { budget, ...limit }: Omit<LimitState, "source"> & { readonly source: string },
+  mayExceed = false,
+) {
   return {
+    kind: budget === undefined ? LimitKind.VELOCITY : LimitKind.BUDGET,
+    ...(budget !== undefined && {
+      budget: { ...budget, overByApproval: mayExceed && budget.total > budget.limit },
+    }),
     scope: scopeMapping.toProto[limit.scope],
     group: limit.group,
     members: BigInt(limit.members),
@@ -94,6 +126,7 @@ export function limitMessageFrom(limit: Omit<LimitState, "source"> & { readonly 
     source: limit.source,
     mandateId: limit.mandateId,
     rule: limit.rule,
+    ...(limit.resetsAtMs !== undefined && { resetsAt: timestampFromMs(limit.resetsAtMs) }),
   } satisfies MessageInitShape<typeof CollectiveLimitSchema>;
 }
 
@@ -169,12 +202,13 @@ export function receiptMessageFrom(
     actionDigest: actionDigestFrom(body),
     authorisation: {
       permissions: body.authorisation.permissions,
-      collectiveLimits: body.authorisation.collective_limits.map(limitFrom),
+      collectiveLimits: body.authorisation.collective_limits.map((limit) => limitFrom(limit, body)),
     },
     trust: body.trust,
     reasons: body.reasons.map(reasonMessageFromSealed),
     ...mandatesFrom(body),
     guards: guardsFrom(body),
+    lists: (body.lists ?? []).map(({ matched = [], ...list }) => ({ ...list, matched: [...matched] })),
     toolDigest,
     policyDigest: body.policy_digest,
     escalationId: body.used_escalation_id,

@@ -87,9 +87,10 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
     },
 
     async listTools(request, { caller }) {
-      const page = namePageFrom(request, "tools");
+      const { search } = request;
+      const page = namePageFrom(request, "tools", search);
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const { items, next } = listTools(state, page);
+      const { items, next } = listTools(state, search, page);
       return {
         tools: items.map((tool) => messageFrom(toolViewFrom(tool))),
         nextPageToken: page.tokenAfter(next),

@@ -3,6 +3,7 @@ import { invalidField } from "../errors.ts";
 import type { Checkpoint } from "../log/checkpoint.ts";
 import type { SealedEntry, Vault } from "../log/vault.ts";
 import type { ActorNames } from "../registry/actor-names.ts";
+import { EntryKind } from "../state/types.ts";
 import { optionalNumber } from "./field-values.ts";
 import { pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
@@ -18,16 +19,26 @@ function entryFrom({ decisionId, index }: GetInclusionProofRequest): string | nu
   throw invalidField("decision_id", "must be given, or `index`");
 }
 
+const KEY = '"key_id":"';
+/** Members that name the author of an entry, by its kind. */
+const AUTHORS: Readonly<Record<number, string>> = {
+  [EntryKind.DECISION]: KEY,
+  [EntryKind.UNCOUNTED_DECISION]: KEY,
+  [EntryKind.CLAIM]: '"claimed_by":"',
+  [EntryKind.OUTCOME]: '"reported_by":"',
+};
+
 /** Maximum characters of an author's id. */
 const MAX_AUTHOR = 1_000;
 
 /**
- * Returns the id of the author of an entry: who made a change, or the key of a decision. Entries may be large, so the text is
+ * Returns the id of the author of an entry: who made a change, the key of a decision, who claimed or reported. Entries may be large, so the text is
  * searched instead of parsed. Its members are sorted: none of that name lies before the author of a change, or after the key of
  * a decision.
  */
-function authorOf({ body, isDecision }: SealedEntry): string | undefined {
-  const mark = isDecision ? '"key_id":"' : '"by":"';
+function authorOf({ body, kind }: SealedEntry): string | undefined {
+  const mark = AUTHORS[kind] ?? '"by":"';
+  const isDecision = mark === KEY;
   const at = isDecision ? body.lastIndexOf(mark) : body.indexOf(mark);
   if (at < 0) return undefined;
   const start = at + mark.length;

@@ -6,8 +6,9 @@ import {
   WebhookService,
 } from "../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { invalidField } from "../errors.ts";
+import type { Backlog } from "../webhook/backlog.ts";
 import type { Attempt } from "../webhook/post-attempt.ts";
-import type { Webhook, Webhooks } from "../webhook/webhooks.ts";
+import type { Webhook, WebhookCaller, Webhooks } from "../webhook/webhooks.ts";
 import { optionalTimestamp } from "./field-values.ts";
 import { namePageFrom, pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
@@ -17,7 +18,7 @@ export interface WebhookServiceOptions {
   readonly webhooks: Webhooks;
 }
 
-function messageFrom(webhook: Webhook): MessageInitShape<typeof WebhookSchema> {
+function messageFrom(webhook: Webhook, backlog: Backlog | undefined): MessageInitShape<typeof WebhookSchema> {
   const { webhookId, url, events, isActive, createdAtMs, nextSeq, failures, nextAttemptAtMs } = webhook;
   return {
     webhookId,
@@ -28,6 +29,8 @@ function messageFrom(webhook: Webhook): MessageInitShape<typeof WebhookSchema> {
     createdAt: timestampFromMs(createdAtMs),
     nextSeq: BigInt(nextSeq),
     nextAttemptAt: optionalTimestamp(nextAttemptAtMs),
+    backlog: backlog?.count ?? 0,
+    backlogIsPartial: backlog?.isPartial ?? false,
   };
 }
 
@@ -50,34 +53,42 @@ function seqFrom(seq: bigint): number {
 
 /** Creates the functions of WebhookService. */
 export function createWebhookService({ webhooks }: WebhookServiceOptions): ServiceDefinition {
+  const allShown = async (items: readonly Webhook[], caller: WebhookCaller) => {
+    const backlogs = await webhooks.backlogs(
+      caller,
+      items.map(({ webhookId }) => webhookId),
+    );
+    return items.map((webhook) => messageFrom(webhook, backlogs.get(webhook.webhookId)));
+  };
+  const shown = async (webhook: Webhook, caller: WebhookCaller) => (await allShown([webhook], caller))[0] ?? {};
   return defineService(WebhookService, {
     async createWebhook({ url, events }, { caller }) {
       const { webhook, secret } = await webhooks.create(caller, { url, events });
-      return { webhook: messageFrom(webhook), secret };
+      return { webhook: await shown(webhook, caller), secret };
     },
 
     async listWebhooks(request, { caller }) {
       const page = namePageFrom(request, "webhooks");
       const { items, next } = await webhooks.list(caller, page);
-      return { webhooks: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
+      return { webhooks: await allShown(items, caller), nextPageToken: page.tokenAfter(next) };
     },
 
     async getWebhook({ webhookId }, { caller }) {
-      return { webhook: messageFrom(await webhooks.get(caller, webhookId)) };
+      return { webhook: await shown(await webhooks.get(caller, webhookId), caller) };
     },
 
     async updateWebhook({ webhookId, url, events, isActive }, { caller }) {
       const update = { url, events: events.length === 0 ? undefined : events, isActive };
-      return { webhook: messageFrom(await webhooks.update(caller, webhookId, update)) };
+      return { webhook: await shown(await webhooks.update(caller, webhookId, update), caller) };
     },
 
     async deleteWebhook({ webhookId }, { caller }) {
-      return { webhook: messageFrom(await webhooks.delete(caller, webhookId)) };
+      return { webhook: await shown(await webhooks.delete(caller, webhookId), caller) };
     },
 
     async rotateWebhookSecret({ webhookId }, { caller }) {
       const { webhook, secret, oldSecretUntilMs } = await webhooks.rotate(caller, webhookId);
-      return { webhook: messageFrom(webhook), secret, oldSecretUntil: timestampFromMs(oldSecretUntilMs) };
+      return { webhook: await shown(webhook, caller), secret, oldSecretUntil: timestampFromMs(oldSecretUntilMs) };
     },
 
     async testWebhook({ webhookId }, { caller, signal }) {
@@ -92,7 +103,7 @@ export function createWebhookService({ webhooks }: WebhookServiceOptions): Servi
     },
 
     async replayWebhook({ webhookId, fromSeq }, { caller }) {
-      return { webhook: messageFrom(await webhooks.replay(caller, webhookId, seqFrom(fromSeq))) };
+      return { webhook: await shown(await webhooks.replay(caller, webhookId, seqFrom(fromSeq)), caller) };
     },
   });
 }

@@ -31,7 +31,8 @@ export class Throttle {
   constructor(options: ThrottleOptions) {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
-    this.#buckets = new LRUCache({ max: options.maxKeys });
+    // `maxSize`: with `max` the cache allocates all of its memory at once.
+    this.#buckets = new LRUCache({ maxSize: options.maxKeys, sizeCalculation: () => 1 });
   }
 
   /** Takes a token of the key. Returns 0 on success, else the number of refusals of the key since its bucket was full. */

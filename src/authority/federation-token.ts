@@ -1,6 +1,7 @@
 import { CompactSign, compactVerify, decodeProtectedHeader, errors, type ProtectedHeaderParameters } from "jose";
 import { invalidField } from "../errors.ts";
-import { matchesPattern, normaliseName } from "../policy/names.ts";
+import { matchesPattern } from "../policy/action-patterns.ts";
+import { normaliseName } from "../policy/names.ts";
 import { DEFAULT_WORKSPACE_ID } from "../registry/workspaces.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import type { AuthorityStatus } from "../state/authority-status.ts";

@@ -1,5 +1,6 @@
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
+import { coversPattern } from "../policy/action-patterns.ts";
 import { normaliseName } from "../policy/names.ts";
 import { type AuthorityItem, chainOf } from "../state/authority.ts";
 import { isInForce, itemStatus } from "../state/authority-status.ts";
@@ -45,17 +46,10 @@ export function secondsOf({ sealed, createdAtMs }: AuthorityItem): number | unde
   return Math.ceil((expires_at_ms - createdAtMs) / 1000);
 }
 
-/** Tests that every action type which the narrower pattern matches is matched by the wider one. */
-const contains = (wider: string, narrower: string): boolean => {
-  const [outer, inner] = [normaliseName(wider), normaliseName(narrower)];
-  if (!outer.endsWith("*")) return outer === inner;
-  // `a*` covers `ab*` and `ab`: the star of the narrower pattern only adds longer names.
-  return inner.replace(/\*$/, "").startsWith(outer.slice(0, -1));
-};
-
 /** Returns the patterns that exceed a wider list: no single pattern of the list covers them. */
 function patternsBeyond(wider: readonly string[], narrower: readonly string[]): string[] {
-  return narrower.filter((pattern) => !wider.some((outer) => contains(outer, pattern)));
+  const outer = wider.map(normaliseName);
+  return narrower.filter((pattern) => !outer.some((each) => coversPattern(each, normaliseName(pattern))));
 }
 
 /** Lists what a child grant asks for beyond its parent, in the order of the request's fields. */

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { clientCertificateFrom } from "./client-certificate.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "./command.ts";
 import { CLAUDE_CODE, CODEX, type CodingAgent, endpointOf } from "./hook/coding-agents.ts";
 import { commandLineFrom } from "./hook/command-line.ts";
@@ -30,6 +31,9 @@ const DETAILS = [
   "",
   "The key comes from ACP_AGENT_KEY, or is asked for, and is kept with the address in a file of your home folder that only you",
   "can read. Give `--agent` if the key is not bound to an agent.",
+  "",
+  "NODE_EXTRA_CA_CERTS, AGENTCTL_CERT and AGENTCTL_CERT_KEY are for a service with certificates of its own. The hook keeps the",
+  "first one's content, and reads the other two files with each call.",
   "",
   "`--managed` writes the configuration of the whole machine instead, which neither a project nor a user can switch off. It must",
   "belong to root. Each user runs the command once without `--managed`, with the same address and agent, to keep a key.",
@@ -86,8 +90,9 @@ async function attachProject({ client, input, connection, ...command }: Request)
   const folder = resolve(env.INIT_CWD || process.cwd());
   const path = resolve(folder, input.option("settings") ?? client.settings);
   const files = await installationFor(env, connection);
+  const certificates = { ca: await authoritiesFrom(env.NODE_EXTRA_CA_CERTS), own: clientCertificateFrom(input.io) };
   const key = await findKey(input.io, files.connection);
-  await install(files, connection, key, await authoritiesFrom(env.NODE_EXTRA_CA_CERTS));
+  await install(files, connection, key, certificates);
   const line = { ...command, ...files, client: client.name };
   const timeout = command.holdSeconds + MARGIN_SECONDS;
   const hook = { type: "command", command: commandLineFrom(line), timeout, ...client.hook };

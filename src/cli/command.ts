@@ -49,7 +49,7 @@ export interface CommandReport {
 export interface Command {
   /** Words of the command, such as `vault verify`. */
   readonly name: string;
-  /** Arguments after these words, in the form of the help text. A name in brackets is optional. */
+  /** Arguments after these words, in the form of the help text. A name in brackets is optional, one with `…` may be repeated. */
   readonly arguments: string;
   readonly summary: string;
   /** Further lines of the command's help, such as the checks and the meaning of the result. */
@@ -112,6 +112,7 @@ export const OPTIONS = {
     help: "start of the window: `30d`, `12h`, `45m` ago, or a time such as 2026-01-31T00:00:00Z",
   },
   until: { value: "time", help: "end of the window, in the same forms; default: the last decision" },
+  order: { value: "order", help: "`rule`, the newest mandate first, or `fill`, the fullest first; default: rule" },
   agent: { value: "agent", help: "the agent to report, to act as or to ask about" },
   tool: { value: "name", help: "the called tool" },
   "action-type": { value: "type", help: "the kind of action; default: the name of the tool" },
@@ -124,6 +125,11 @@ export const OPTIONS = {
   adopt: { help: "also take mandates that belong to no pack" },
   "allow-empty": { help: "accept files without a mandate, which archives every mandate of the pack" },
   off: { help: "end the halt" },
+  "rate-limit-key": {
+    value: "rate",
+    help: "calls per second of one key in each process, such as `100`, or `100:500` for 500 at once; empty: no limit",
+  },
+  "rate-limit-workspace": { value: "rate", help: "the same of all keys of the workspace together" },
   yes: { help: "do not ask for confirmation" },
   "dry-run": { help: "show what would happen, and change nothing" },
   command: { value: "program", help: "a program that speaks MCP over its standard streams, instead of a URL" },
@@ -165,12 +171,19 @@ export const OPTIONS = {
   root: { value: "folder", help: "write the files of --managed below this folder instead of `/`, to copy them from" },
   quarantine: { help: "hide new and changed definitions until a person accepts them" },
   open: { help: "put new and changed definitions in force at once" },
-  kind: { value: "kind", help: "tool, prompt, resource, resource_template or instructions" },
+  kind: {
+    value: "kind",
+    help: "of a definition: tool, prompt, resource, resource_template or instructions; of a list: text, host or email_domain",
+  },
+  "expected-digest": { value: "digest", help: "the digest that the list must have; `none` if it must not exist" },
   generate: { help: "generate missing tests" },
   junit: { value: "file", help: "write a JUnit XML report to this file" },
   limit: { value: "count", help: "how many rows to list; default 50" },
   all: { help: "list every row" },
-  file: { value: "file", help: "read the members of the request from this JSON or YAML file; `-` is standard input" },
+  file: {
+    value: "file",
+    help: "read the members of the request, or the values of a list, from this file; `-` is standard input",
+  },
   "secret-file": {
     value: "file",
     help: "write the new secret to this new file, readable by its owner alone, instead of showing it",
@@ -179,6 +192,14 @@ export const OPTIONS = {
   name: { value: "name", help: "the name" },
   status: { value: "status", help: "list those of this status alone, such as `active` or `pending`" },
   decision: { value: "decision", help: "list those decisions alone: allow, block or escalate" },
+  outcome: {
+    value: "status",
+    help: "list allowed actions of this outcome alone: pending, unknown, succeeded, failed or cancelled",
+  },
+  outcomes: { value: "which", help: "the outcomes that are tracked: `tracked` for claimed actions alone, or `all`" },
+  "outcome-timeout": { value: "seconds", help: "seconds after which a pending outcome becomes unknown" },
+  amount: { value: "number", help: "the amount that the action came to" },
+  error: { value: "text", help: "the cause of a failure" },
   department: { value: "department", help: "list those of this department alone" },
   session: { value: "session", help: "list those of this session alone" },
   parent: { value: "grant", help: "list the grants that were passed on from this one" },

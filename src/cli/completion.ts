@@ -92,7 +92,7 @@ _agentctl() {
   case "\${words[CURRENT-1]}" in
     ${valued()}) _files; return ;;
   esac
-  for word in "\${words[@]:1:CURRENT-2}"; do
+  for word in "\${(@)words[2,CURRENT-1]}"; do
     case "$word" in -*) break ;; *) typed="\${typed:+$typed }$word" ;; esac
   done
   case "$typed" in

@@ -106,15 +106,26 @@ const reasonLines = ({ reasons }: JsonRecord): readonly string[] =>
 
 const limitLines = ({ collective_limits }: JsonRecord): readonly string[] =>
   recordsOf(collective_limits).map(
-    ({ scope, group, count, limit, window, remaining }) =>
-      `        ${count} of ${limit} in ${window} s for ${scope} ${group}, ${remaining} remain`,
+    ({ scope, group, count, limit, window, remaining, resets_at }) =>
+      `        ${count} of ${limit} in ${window} s for ${scope} ${group}, ${remaining} remain${resets_at == null ? "" : `; one more fits from ${resets_at}`}`,
   );
 
 function ruleLines({ mandate_name, rule, decision, mode, fires, conditions }: JsonRecord): readonly string[] {
   const effect = mode === "observe" ? `would ${decision}` : decision;
   const head = `  ${fires === true ? "fires" : "     "}  ${effect}  ${JSON.stringify(mandate_name)} ${rule}`;
-  return [head, ...recordsOf(conditions).map(conditionLine)];
+  return [head, ...recordsOf(conditions).flatMap((each) => [conditionLine(each), ...listLines(each)])];
 }
+
+/** Names the lists that a condition looked into, and what matched. */
+const listLines = ({ lists }: JsonRecord): readonly string[] =>
+  recordsOf(lists).map(({ name, digest, matched }) => {
+    const what = digest == null ? "does not exist" : `with digest ${digest}`;
+    const found =
+      Array.isArray(matched) && matched.length > 0
+        ? `, matched ${matched.map((each) => JSON.stringify(each)).join(", ")}`
+        : "";
+    return `             list ${JSON.stringify(name)} ${what}${found}`;
+  });
 
 function conditionLine({ path, operator, expected, seen, value, holds }: JsonRecord): string {
   const comparison = [path, words(operator), ...(expected == null ? [] : [JSON.stringify(expected)])].join(" ");

@@ -1,6 +1,7 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isJsonRecord, type JsonRecord, listAt, required, textAt, valueAt } from "../verify/json.ts";
+import { caretLines, placeInExpression } from "./caret.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport, type OptionName } from "./command.ts";
 import { type FileViolation, MANDATE_FILE, type MandateFiles, readMandateFiles } from "./mandate-files.ts";
 import { canonicalYaml, lineDiff } from "./mandate-yaml.ts";
@@ -28,8 +29,11 @@ export const mandateValidate: Command = {
     if ("violations" in tried) return violationReport(tried.violations);
     const { files, mandates } = tried.read;
     const warnings = warningsOf(tried.read, tried.reply);
-    const lines = [...warnings.map(violationLine), `${mandates.length} mandates in ${files.length} files are valid`];
-    return { lines, json: { valid: true, mandates: mandates.length, warnings } };
+    const lines = [
+      ...warnings.flatMap(violationLines),
+      `${mandates.length} mandates in ${files.length} files are valid`,
+    ];
+    return { lines, json: { valid: true, mandates: mandates.length, warnings: warnings.map(withoutExcerpt) } };
   },
 };
 
@@ -69,11 +73,11 @@ export const mandateApply: Command = {
     await assertConfirmed(input);
     const reply = await tried.apply(false);
     const shown = new Set(warningsOf(read, dry).map(violationLine));
-    const warnings = warningsOf(read, reply).map(violationLine);
+    const warnings = warningsOf(read, reply);
     const version = String(valueAt(reply, "pack.version"));
     return {
       lines: [
-        ...warnings.filter((line) => !shown.has(line)),
+        ...warnings.filter((warning) => !shown.has(violationLine(warning))).flatMap(violationLines),
         `applied version ${version} of pack \`${pack}\`${warnings.length === 0 ? "" : `, ${countText(warnings)}`}`,
       ],
       json: changesJson(read, reply),
@@ -178,12 +182,31 @@ function placeIn({ mandates }: MandateFiles, field: string) {
   return index === undefined ? undefined : mandates[Number(index)]?.placeOf(path);
 }
 
+/** Finds the place in a file for a place in a text of the request, such as an expression. */
+function placeInText(
+  { mandates }: MandateFiles,
+  field: string,
+  spot: { readonly line: number; readonly column: number },
+) {
+  const [, index, path = ""] = PLACE.exec(field) ?? [];
+  return index === undefined ? undefined : mandates[Number(index)]?.placeInText(path, spot.line, spot.column);
+}
+
+/** Finds the place in a file for a message about an expression, and its text without the place in the expression. */
+function placeOfMessage(read: MandateFiles, field: string, text: string) {
+  const found = placeInExpression(text);
+  const place = found && placeInText(read, field, found);
+  return found && place && { place, message: found.message };
+}
+
 /** Returns the violations of a refused request by their places, if all have one. */
 function violationsIn({ violations }: RequestRefusedError, read: MandateFiles): readonly FileViolation[] {
   const placed = violations.flatMap(({ field, reason, description }): FileViolation[] => {
-    const place = placeIn(read, field);
     const path = PLACE.exec(field)?.[2] ?? "";
-    const message = path === "" ? description : `\`${path}\`: ${description}`;
+    const inText = placeOfMessage(read, field, description);
+    const place = inText?.place ?? placeIn(read, field);
+    const text = inText?.message ?? description;
+    const message = path === "" ? text : `\`${path}\`: ${text}`;
     return place === undefined ? [] : [{ ...place, reason, message }];
   });
   return placed.length === violations.length ? placed : [];
@@ -191,7 +214,10 @@ function violationsIn({ violations }: RequestRefusedError, read: MandateFiles): 
 
 function warningsOf(read: MandateFiles, reply: JsonRecord): readonly FileViolation[] {
   return listAt(reply, "warnings").flatMap((warning) => {
-    const place = placeIn(read, textAt(warning, "path"));
+    const path = textAt(warning, "path");
+    const [line, column] = [valueAt(warning, "line"), valueAt(warning, "column")];
+    const spot = typeof line === "number" && typeof column === "number" ? { line, column } : undefined;
+    const place = (spot && placeInText(read, path, spot)) ?? placeIn(read, path);
     const [reason, message] = [textAt(warning, "reason"), `warning: ${textAt(warning, "message")}`];
     return place === undefined ? [] : [{ ...place, reason, message }];
   });
@@ -200,10 +226,17 @@ function warningsOf(read: MandateFiles, reply: JsonRecord): readonly FileViolati
 const violationLine = ({ file, line, column, reason, message }: FileViolation): string =>
   `${file}:${line}:${column}: ${message} (${reason})`;
 
+const withoutExcerpt = ({ excerpt: _, ...violation }: FileViolation): FileViolation => violation;
+
+const violationLines = (violation: FileViolation): readonly string[] => [
+  violationLine(violation),
+  ...(violation.excerpt === undefined ? [] : caretLines(violation.excerpt, violation.column)),
+];
+
 function violationReport(violations: readonly FileViolation[]): CommandReport {
   const count = `${violations.length} ${violations.length === 1 ? "violation" : "violations"}`;
-  const lines = [...violations.map(violationLine), count];
-  return { lines, json: { valid: false, violations }, isRefused: true };
+  const lines = [...violations.flatMap(violationLines), count];
+  return { lines, json: { valid: false, violations: violations.map(withoutExcerpt) }, isRefused: true };
 }
 
 /** True if applying would create a version of the pack. */
@@ -235,17 +268,18 @@ async function diffLines({ pack, read, reply, call }: TriedFiles): Promise<reado
       ...lineDiff(yamlOf(currentById.get(ids.get(name) ?? "")), yamlOf(written.get(name))).map((line) => `  ${line}`),
     ]),
     ...archived.map((name) => `archived   ${name}`),
-    ...warningsOf(read, reply).map(violationLine),
+    ...warningsOf(read, reply).flatMap(violationLines),
     `pack \`${pack}\`: ${created.length} created, ${updated.length} updated, ${archived.length} archived, ${names("unchanged").length} unchanged`,
   ];
 }
 
 const changesJson = (read: MandateFiles, reply: JsonRecord): object => {
   const { pack, created, updated, archived, unchanged } = reply;
-  return { pack, created, updated, archived, unchanged, warnings: warningsOf(read, reply) };
+  return { pack, created, updated, archived, unchanged, warnings: warningsOf(read, reply).map(withoutExcerpt) };
 };
 
-const countText = ({ length }: readonly string[]): string => `with ${length} ${length === 1 ? "warning" : "warnings"}`;
+const countText = ({ length }: readonly FileViolation[]): string =>
+  `with ${length} ${length === 1 ? "warning" : "warnings"}`;
 
 async function assertConfirmed({ io, has }: CommandInput): Promise<void> {
   if (has("yes")) return;

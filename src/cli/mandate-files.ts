@@ -1,6 +1,7 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments, type Document as YamlDocument } from "yaml";
+import { indexAt, offsetInScalar, scalarAt } from "../notation/yaml-place.ts";
 import { isJsonRecord, type JsonRecord } from "../verify/json.ts";
 import { CommandError } from "./command.ts";
 
@@ -15,6 +16,8 @@ export interface FilePlace {
 export interface FileViolation extends FilePlace {
   readonly reason: string;
   readonly message: string;
+  /** Line of the file, of an error or warning within an expression. */
+  readonly excerpt?: string;
 }
 
 /** One mandate in a file. */
@@ -25,6 +28,16 @@ export interface FileMandate {
    * existing one.
    */
   placeOf(path: string): FilePlace;
+  /**
+   * Finds the place of a character in a text at a path, by its line and column in the text, with the line of the file; undefined
+   * if there is no text.
+   */
+  placeInText(path: string, line: number, column: number): PlaceInText | undefined;
+}
+
+/** A place in a file, with its line. */
+export interface PlaceInText extends FilePlace {
+  readonly excerpt: string;
 }
 
 /** Mandates of some files, with the errors in these files. */
@@ -93,8 +106,14 @@ function readMandates(file: string, text: string, mandates: FileMandate[], viola
     if (faults.length > 0 || document.contents === null || isEmpty(document.contents)) continue;
     for (const node of mandateNodes(document.contents)) {
       const placeOf = (path: string): FilePlace => placeAt(offsetOf(node, path));
+      const placeInText = (path: string, line: number, column: number): PlaceInText | undefined => {
+        const scalar = scalarAt(node, path);
+        if (scalar === undefined) return undefined;
+        const place = placeAt(offsetInScalar(text, scalar, indexAt(String(scalar.value), line, column)));
+        return { ...place, excerpt: text.split(/\r?\n/)[place.line - 1] ?? "" };
+      };
       const definition = definitionIn(node, document);
-      if (typeof definition !== "string") mandates.push({ definition, placeOf });
+      if (typeof definition !== "string") mandates.push({ definition, placeOf, placeInText });
       else violations.push({ ...placeOf(""), reason: "NOT_A_MANDATE", message: definition });
     }
   }

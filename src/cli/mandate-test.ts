@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { type JsonRecord, textAt } from "../verify/json.ts";
+import { ruleViolationLines } from "./caret.ts";
 import { type Command, CommandError, type CommandReport } from "./command.ts";
 import { recordsOf } from "./dry-run.ts";
 import { type JunitSuite, junitXml } from "./junit.ts";
@@ -21,7 +22,7 @@ export const mandateTest: Command = {
     "<mandate> is an id or a name. The tests are boundary cases of each rule. Their expected results come from an evaluator that",
     "shares no code with the rules. Each is decided with its mandate alone: other mandates, permissions and tool policies do not take",
     "part. Tests belong to one version of a mandate: --generate generates missing tests, and needs a key of the role admin or",
-    "operator. Nothing else is written. Exit code 1 says that a test fails, or that a version has no tests.",
+    "operator. Nothing else is written. A mandate that no longer compiles is shown with what is wrong. Exit code 1 says that a test fails, or that a version has no tests.",
   ],
   options: ["url", "key-file", "generate", "junit"],
   async run(input) {
@@ -45,6 +46,8 @@ interface MandateSuite {
   readonly results: readonly JsonRecord[];
   /** Gaps that generating found, of a version whose tests have no results. */
   readonly notes: readonly string[];
+  /** Faults of rules that stopped compiling because a tool or a list changed. */
+  readonly violations: readonly string[];
 }
 
 async function selectMandates(call: CallService, wanted: string | undefined): Promise<readonly JsonRecord[]> {
@@ -77,6 +80,7 @@ async function runSuite(call: CallService, mandate: JsonRecord, withGenerate: bo
     version: Number(reply.version),
     results,
     notes: recordsOf(notes).map(noteText),
+    violations: recordsOf(mandate.violations).flatMap((each) => ruleViolationLines(each, recordsOf(mandate.rules))),
   };
 }
 
@@ -114,8 +118,15 @@ function report(suites: readonly MandateSuite[]): CommandReport {
 const hasFailed = ({ passed }: JsonRecord): boolean => passed !== true;
 
 function suiteLines(suite: MandateSuite): readonly string[] {
-  const { mandateId, name, version, results, notes } = suite;
+  const { name, version, violations } = suite;
   const title = `${JSON.stringify(name)} version ${version}`;
+  const stale =
+    violations.length === 0 ? [] : [`${title}: no longer compiles`, ...violations.map((line) => `  ${line}`)];
+  return [...resultLines(suite, title), ...stale];
+}
+
+function resultLines(suite: MandateSuite, title: string): readonly string[] {
+  const { mandateId, results, notes } = suite;
   if (isUntested(suite)) return [`${title}: no tests; run \`agentctl mandate test ${mandateId} --generate\``];
   if (results.length === 0) return [`${title}: nothing to test`, ...notes.map((note) => `  ${note}`)];
   const failed = results.filter(hasFailed);
@@ -132,7 +143,12 @@ function faultOf(result: JsonRecord): string {
   const [expected, actual] = [result.expected, result.actual].map((each) => recordsOf([each])[0] ?? {});
   const fires = (outcome: JsonRecord | undefined): string => (outcome?.fires === true ? "fires" : "does not fire");
   const decided = `expected \`${expected?.decision}\`, got \`${actual?.decision}\``;
-  if (expected?.fires === actual?.fires) return decided;
+  if (expected?.fires === actual?.fires) {
+    const [want, got] = [expected?.resets_at, actual?.resets_at];
+    return want == null || want === got
+      ? decided
+      : `${decided}; one more fits from ${got ?? "never"}, and should from ${want}`;
+  }
   return `${decided}; the rule ${fires(actual)}, and should${expected?.fires === true ? "" : " not"}`;
 }
 

@@ -1,7 +1,7 @@
 import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt, valueAt } from "../verify/json.ts";
 import { type Command, CommandError, type CommandInput } from "./command.ts";
 import { LIMIT_DETAILS, LIMIT_OPTIONS, limitsFrom } from "./mcp-limits.ts";
-import { PATH, pathOf, protectionLines, secretsFrom, serverLine } from "./mcp-server.ts";
+import { attentionLines, PATH, pathOf, protectionLines, secretsFrom, serverLine } from "./mcp-server.ts";
 import { serviceFrom } from "./service.ts";
 
 const PAGE_SIZE = 500;
@@ -102,11 +102,16 @@ export const mcpList: Command = {
   arguments: "",
   summary: "list the MCP servers behind the gateway",
   details: [],
-  options: OPTIONS,
+  options: [...OPTIONS, "search"],
   exit: "failure",
   async run(input) {
-    const servers = await readAll(input, PATH, "servers");
-    const lines = servers.flatMap((server) => [serverLine(server), ...protectionLines(server)]);
+    const search = input.option("search");
+    const servers = await readAll(input, PATH, "servers", search === undefined ? {} : { search });
+    const lines = servers.flatMap((server) => [
+      serverLine(server),
+      ...attentionLines(server),
+      ...protectionLines(server),
+    ]);
     return { lines: servers.length === 0 ? ["no MCP servers"] : lines, json: { servers } };
   },
 };

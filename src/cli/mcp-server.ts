@@ -1,5 +1,6 @@
 import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "../verify/json.ts";
 import { CommandError, type CommandInput } from "./command.ts";
+import { cellText } from "./table.ts";
 
 /** Path of the MCP servers. */
 export const PATH = "/v1/enforce/mcp-servers";
@@ -21,6 +22,20 @@ export function secretsFrom(input: CommandInput, option: "header" | "env"): { na
 export function serverLine(server: JsonRecord): string {
   const target = stringFrom(server.url) ?? [textAt(server, "command"), ...listedTexts(server, "args")].join(" ");
   return `${textAt(server, "name").padEnd(20)}  ${textAt(server, "mode").padEnd(10)}  ${target}`;
+}
+
+/** Returns a line for what a person should look at: definitions that wait, and a server that does not answer. */
+export function attentionLines(server: JsonRecord): string[] {
+  const counted = [
+    [server.new_definitions, "new"],
+    [server.changed_definitions, "changed"],
+  ] as const;
+  const waiting = counted.filter(([count]) => Number(count) > 0).map(([count, word]) => `${String(count)} ${word}`);
+  const { away } = server;
+  return [
+    ...(waiting.length === 0 ? [] : [`  waits      ${waiting.join(", ")} to accept`]),
+    ...(isJsonRecord(away) ? [`  away       since ${cellText(away.since)}: ${textAt(away, "reason")}`] : []),
+  ];
 }
 
 /** Returns a line for each protection against a command. */

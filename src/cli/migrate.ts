@@ -12,13 +12,14 @@ interface Logins {
   readonly servingUrl: string | undefined;
 }
 
-function loginsFrom({ databaseUrl, databaseOwnerUrl }: Config): Logins {
+function loginsFrom({ databaseUrl, databaseOwnerUrl, databaseDirectUrl }: Config): Logins {
   if (databaseUrl === null) {
     throw new CommandError(
       "DATABASE_URL must be set; the embedded PostgreSQL is migrated by each start of the service",
     );
   }
-  if (databaseOwnerUrl === null) return { ownerUrl: databaseUrl.reveal(), servingUrl: undefined };
+  if (databaseOwnerUrl === null)
+    return { ownerUrl: (databaseDirectUrl ?? databaseUrl).reveal(), servingUrl: undefined };
   return { ownerUrl: databaseOwnerUrl.reveal(), servingUrl: databaseUrl.reveal() };
 }
 

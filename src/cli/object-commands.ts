@@ -1,7 +1,8 @@
-import { textAt } from "../verify/json.ts";
+import { isJsonRecord, type JsonRecord, listAt, textAt } from "../verify/json.ts";
 import type { Command } from "./command.ts";
+import { LIST_COMMANDS } from "./list-commands.ts";
 import { createChange, createList, createShow, type Members } from "./objects.ts";
-import type { Column } from "./table.ts";
+import { type Column, cellText } from "./table.ts";
 
 const ENFORCE = "/v1/enforce";
 const ADMIN = "/v1/admin";
@@ -132,6 +133,7 @@ const tools: readonly Command[] = [
       { head: "REGISTERED", of: "registered_at" },
       { head: "DESCRIPTION", of: "description" },
     ],
+    filters: { search: "search" },
   }),
   createShow({
     name: "tools show",
@@ -170,7 +172,7 @@ const mandates: readonly Command[] = [
       { head: "PACK", of: "pack" },
       { head: "UPDATED", of: "updated_at" },
     ],
-    filters: { status: "status", "as-written": "as_written" },
+    filters: { status: "status", "as-written": "as_written", search: "search" },
   }),
   createShow({
     name: "mandate show",
@@ -225,6 +227,12 @@ const escalations: readonly Command[] = [
     argument: "escalation",
     path: at(ESCALATIONS),
   }),
+  createShow({
+    name: "escalations context",
+    summary: "show usual amounts, earlier answers and the decisions before it",
+    argument: "escalation",
+    path: at(ESCALATIONS, "/context"),
+  }),
   resolve("approve", "approved"),
   resolve("reject", "rejected"),
 ];
@@ -250,6 +258,7 @@ const decisions: readonly Command[] = [
       "action-type": "action_type",
       tool: "tool",
       session: "session_id",
+      outcome: "outcome",
       since: "since",
       until: "until",
     },
@@ -260,12 +269,51 @@ const decisions: readonly Command[] = [
     argument: "decision",
     path: at(DECISIONS),
   }),
+  createChange({
+    name: "decisions settle",
+    summary: "report how an allowed action ended, also one whose outcome is unknown",
+    details: ["", "The status is `succeeded`, `failed` or `cancelled`. The first report is sealed, and stands."],
+    method: "POST",
+    arguments: "<decision> <status>",
+    path: at(DECISIONS, "/outcome"),
+    positionals: ["status"],
+    members: { amount: "amount", error: "error" },
+    done: "settled the outcome of",
+  }),
 ];
+
+/** Names the group with the highest count of a limit. */
+function fullestGroup(limit: JsonRecord): string {
+  const [first] = listAt(limit, "groups").filter(isJsonRecord);
+  if (first === undefined) return "";
+  const used = isJsonRecord(first.budget) ? first.budget.total : first.count;
+  return `${cellText(used)} by ${cellText(first.name)}`;
+}
+
+/** Writes the number of actions, or the amount, that a limit lets pass. */
+function mostOf({ max_count: count, max_total: total, currency }: JsonRecord): string {
+  return total === null ? cellText(count) : `${cellText(total)} ${cellText(currency)}`;
+}
+
+/** Tells, to the millisecond, from when one more action of the fullest group of a limit fits; empty while it does. */
+function fitsFrom(limit: JsonRecord): string {
+  const [first] = listAt(limit, "groups").filter(isJsonRecord);
+  return typeof first?.resets_at === "string" ? first.resets_at : "";
+}
+
+const BARS = "▁▂▃▄▅▆▇█";
+
+/** Draws the counts by parts of a limit's window, the newest at the right. */
+function historyBars(limit: JsonRecord): string {
+  const counts = listAt(limit, "history").map(Number);
+  const most = Math.max(...counts);
+  return counts.map((count) => (count === 0 ? "·" : BARS[Math.ceil((count / most) * 8) - 1])).join("");
+}
 
 const limits: readonly Command[] = [
   createList({
     name: "limits list",
-    summary: "list the velocity limits and sequences in force",
+    summary: "list the velocity limits, budgets and sequences in force",
     path: `${ENFORCE}/limits`,
     rows: "limits",
     columns: [
@@ -273,11 +321,16 @@ const limits: readonly Command[] = [
       { head: "RULE", of: "rule", max: 40 },
       { head: "DECISION", of: "decision" },
       { head: "TOOL", of: "tool" },
-      { head: "COUNT", of: "max_count" },
+      { head: "MOST", of: mostOf },
       { head: "SECONDS", of: "window_seconds" },
       { head: "SCOPE", of: "scope" },
+      { head: "FULL", of: ({ fill }) => `${Math.floor(Number(fill) * 100)} %` },
+      { head: "FULLEST", of: fullestGroup, max: 28 },
+      { head: "FITS FROM", of: fitsFrom },
+      { head: "WINDOW", of: historyBars },
     ],
-    filters: OF_AGENT,
+    fixed: { with_history: "true" },
+    filters: { ...OF_AGENT, order: "order_by" },
   }),
 ];
 
@@ -322,7 +375,13 @@ const workspaces: readonly Command[] = [
     method: "PATCH",
     arguments: "<workspace>",
     path: at(WORKSPACES),
-    members: { name: "name" },
+    members: {
+      name: "name",
+      "rate-limit-key": "rate_limit_key",
+      "rate-limit-workspace": "rate_limit_workspace",
+      outcomes: "outcomes",
+      "outcome-timeout": "outcome_timeout_seconds",
+    },
     takesFile: true,
     done: "changed workspace",
   }),
@@ -340,6 +399,10 @@ const webhooks: readonly Command[] = [
       { head: "URL", of: "url", max: 60 },
       { head: "ACTIVE", of: "is_active" },
       { head: "FAILURES", of: "failures" },
+      {
+        head: "BACKLOG",
+        of: ({ backlog, backlog_is_partial }) => `${backlog}${backlog_is_partial === true ? "+" : ""}`,
+      },
       { head: "EVENTS", of: "events" },
     ],
   }),
@@ -607,6 +670,7 @@ export const OBJECT_COMMANDS: readonly Command[] = [
   ...keys,
   ...tools,
   ...mandates,
+  ...LIST_COMMANDS,
   ...escalations,
   ...decisions,
   ...limits,

@@ -34,6 +34,8 @@ export interface Listing extends Described {
   readonly rows: string;
   readonly columns: readonly Column[];
   readonly filters?: Members;
+  /** Members of the request that are always sent. */
+  readonly fixed?: Readonly<Record<string, string>>;
 }
 
 /** Creates a command that lists objects as a table. Its JSON is the answer of the service, with the rows of all pages read. */
@@ -45,6 +47,7 @@ export function createList({
   rows,
   columns,
   filters = {},
+  fixed = {},
   ...rest
 }: Listing): Command {
   return {
@@ -60,7 +63,7 @@ export function createList({
     exit: "failure",
     async run(input) {
       const target = typeof path === "string" ? path : path(input.positionals[0] ?? "");
-      const answer = await readPages(input, target, rows, queryFrom(input, filters));
+      const answer = await readPages(input, target, rows, { ...fixed, ...queryFrom(input, filters) });
       const found = listAt(answer, rows).filter(isJsonRecord);
       const more = textAt(answer, "next_page_token") === "" ? [] : ["there are more: pass --all, or a larger --limit"];
       const table = tableLines(columns, found, input.io.columns);
@@ -84,7 +87,7 @@ function queryFrom(input: CommandInput, filters: Members): Record<string, string
 }
 
 /** Reads pages up to the limit into one answer, whose `next_page_token` is the last page's. */
-async function readPages(input: CommandInput, path: string, rows: string, query: Record<string, string>) {
+export async function readPages(input: CommandInput, path: string, rows: string, query: Record<string, string>) {
   const limit = limitFrom(input);
   const call = serviceFrom(input);
   const found: unknown[] = [];
@@ -155,7 +158,7 @@ export interface Change extends Described {
 }
 
 /** Options whose value is a number. */
-const NUMBERS: readonly OptionName[] = ["ttl"];
+const NUMBERS: readonly OptionName[] = ["ttl", "outcome-timeout"];
 
 /** Creates a command that changes something. Its JSON is the answer of the service. */
 export function createChange(change: Change): Command {
@@ -215,9 +218,15 @@ function valueFrom(input: CommandInput, option: OptionName): unknown {
   const many = input.options(option);
   if (Array.isArray(many)) return many.length === 0 ? undefined : many;
   const text = input.option(option);
+  if (option === "amount" && text !== undefined) return amountFrom(text);
   if (text === undefined || !NUMBERS.includes(option)) return text;
   if (/^\d{1,12}$/.test(text)) return Number(text);
   throw new CommandError(`--${option} is a number of seconds`);
+}
+
+function amountFrom(text: string): number {
+  if (/^\d{1,9}(\.\d{1,6})?$/.test(text)) return Number(text);
+  throw new CommandError("--amount is a number such as 12.50, up to 999999999, with at most six places");
 }
 
 /** Reads an object from JSON or YAML. The message never shows the text, which may hold secrets. */

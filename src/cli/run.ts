@@ -37,6 +37,7 @@ import { mcpUpdate } from "./mcp-update.ts";
 import { migrateStatus, migrateUp } from "./migrate.ts";
 import { OBJECT_COMMANDS } from "./object-commands.ts";
 import { redactScan } from "./redact-scan.ts";
+import { schemaMandate } from "./schema.ts";
 import { RequestRefusedError } from "./service.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
@@ -66,6 +67,7 @@ const OWN_COMMANDS: readonly Command[] = [
   mandateApply,
   mandateExport,
   mandateTest,
+  schemaMandate,
   mcpAdd,
   mcpUpdate,
   mcpList,
@@ -190,7 +192,8 @@ function parseInput(
   const { values, positionals } = parseOptions(idsLast(args), Object.fromEntries(config));
   const named = command.arguments.split(" ").filter((word) => /^(<|\[\w)/.test(word));
   const min = named.filter((word) => word.startsWith("<")).length;
-  if (positionals.length < min || positionals.length > named.length) {
+  const max = named.at(-1)?.endsWith("…]") === true ? Number.POSITIVE_INFINITY : named.length;
+  if (positionals.length < min || positionals.length > max) {
     throw new CommandError(`expected ${command.arguments || "no arguments"} after \`${command.name}\``);
   }
   const isJson = values.json === true;

@@ -2,7 +2,7 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "../verify/json.ts";
 import { parseJson } from "./bundle.ts";
-import { fetchFrom } from "./client-certificate.ts";
+import { adviceFor, type ClientCertificate, clientCertificateFrom, fetchWith } from "./client-certificate.ts";
 import { CommandError, type CommandInput, ServiceError, ServiceFailedError } from "./command.ts";
 import { readInput } from "./input-file.ts";
 
@@ -51,7 +51,7 @@ export type CallService = (path: string, request?: ServiceRequest) => Promise<Js
 
 /** Connects to the `--url` of a command with its `--key`. Throws `CommandError` if the address or the key is missing. */
 export function serviceFrom(input: CommandInput): CallService {
-  return createCall(addressFrom(input), createSend(input));
+  return createCall(connectionFrom(input));
 }
 
 /**
@@ -59,9 +59,9 @@ export function serviceFrom(input: CommandInput): CallService {
  * the middle of the stream.
  */
 export async function* streamFrom(input: CommandInput, path: string, body: object): AsyncGenerator<JsonRecord> {
-  const address = addressFrom(input);
+  const { address, send } = connectionFrom(input);
   const request = { method: "POST", body, accept: "application/x-ndjson" } as const;
-  const reply = await createSend(input)(path, request, null);
+  const reply = await send(path, request, null);
   if (!reply.ok || reply.body === null) answerFrom(address, path, reply, parseJson(await reply.text()));
   const lines = createInterface({ input: Readable.fromWeb(reply.body as never), crlfDelay: Number.POSITIVE_INFINITY });
   try {
@@ -101,11 +101,11 @@ function reasonOf({ cause, message }: Error): string {
   return code ?? reason ?? message;
 }
 
-function createCall(address: URL, send: Send): CallService {
+function createCall({ address, certificate, send }: Connection): CallService {
   return async (path, request = {}) => {
     const reply = await send(path, request, AbortSignal.timeout(Math.max(TIMEOUT_MS, request.timeoutMs ?? 0)));
     const text = await reply.text().catch((error: Error) => {
-      throw unreachable(address, error);
+      throw unreachable(address, error, certificate);
     });
     return answerFrom(address, path, reply, parseJson(text));
   };
@@ -113,10 +113,18 @@ function createCall(address: URL, send: Send): CallService {
 
 type Send = (path: string, request: ServiceRequest, signal: AbortSignal | null) => Promise<Response>;
 
-function createSend(input: CommandInput): Send {
-  const [address, key, fetch] = [addressFrom(input), keyFrom(input), fetchFrom(input.io)];
+/** Way to the service. */
+interface Connection {
+  readonly address: URL;
+  readonly certificate: ClientCertificate | undefined;
+  readonly send: Send;
+}
+
+function connectionFrom(input: CommandInput): Connection {
+  const [address, key, certificate] = [addressFrom(input), keyFrom(input), clientCertificateFrom(input.io)];
+  const fetch = fetchWith(certificate);
   const base = address.href.replace(/\/$/, "");
-  return (path, { method = "GET", query = {}, body, timeoutMs, accept }, signal) => {
+  const send: Send = (path, { method = "GET", query = {}, body, timeoutMs, accept }, signal) => {
     const pairs = Object.entries(query).map(([name, value]) => [name, String(value)]);
     const search = pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
     const headers = {
@@ -129,9 +137,10 @@ function createSend(input: CommandInput): Send {
     // A redirect would send the key to its target.
     const init = { method, headers, redirect: "error", signal, ...sent } as const;
     return fetch(`${base}${path}${search}`, init).catch((error: Error) => {
-      throw unreachable(address, error);
+      throw unreachable(address, error, certificate);
     });
   };
+  return { address, certificate, send };
 }
 
 function answerFrom(
@@ -147,10 +156,8 @@ function answerFrom(
   throw new RequestRefusedError(message, status, listAt(json, "error.details").filter(isJsonRecord));
 }
 
-const UNTRUSTED = /SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)/;
-
-function unreachable(address: URL, error: Error): ServiceError {
+function unreachable(address: URL, error: Error, certificate: ClientCertificate | undefined): ServiceError {
   const reason = reasonOf(error);
-  const advice = UNTRUSTED.test(reason) ? "; set NODE_EXTRA_CA_CERTS to a file with the issuer of its certificate" : "";
+  const advice = address.protocol === "https:" ? adviceFor(reason, certificate) : "";
   return new ServiceError(`${address.origin} cannot be reached: ${reason}${advice}`);
 }

@@ -14,6 +14,8 @@ export interface DecisionReferences {
   readonly tool: { readonly name: string; readonly version: unknown; readonly digest: string } | undefined;
   /** Sessions, credentials, grants, temporal windows, intent contracts, federation tokens and tool policies. */
   readonly authorityIds: ReadonlySet<string>;
+  /** Digest of each named list that rules looked into, by name; empty for one that did not exist. */
+  readonly lists: ReadonlyMap<string, string>;
   readonly keyId: string;
   /** Escalations that the decision created, used, was presented with or replaces. */
   readonly escalationIds: ReadonlySet<string>;
@@ -35,6 +37,7 @@ export function referencesIn(decision: JsonRecord): DecisionReferences {
     agentIds: new Set([actorId, textAt(decision, "on_behalf_of")].filter((id) => id !== "")),
     mandates: mandatesIn(decision),
     tool: toolIn(decision),
+    lists: new Map(listAt(decision, "lists").map((list) => [textAt(list, "name"), textAt(list, "digest")])),
     authorityIds: new Set([...named, ...applied, ...inReasons].filter((id) => AUTHORITY_ID.test(id))),
     keyId: textAt(decision, "key_id"),
     escalationIds: new Set(escalations.map((name) => textAt(decision, name)).filter((id) => id !== "")),
@@ -132,6 +135,17 @@ const toolRegistered: Explainer = ({ tool }, { tool: named }) => {
   if (!isNamed) return undefined;
   const note = digestNote(named.digest, textAt(tool, "digest"));
   return { topic: "tool", text: `tool ${quoted(named.name)} version ${String(named.version)} registered${note}` };
+};
+
+const listChanged: Explainer = ({ list }, { lists }) => {
+  const [name, digest] = [textAt(list, "name"), textAt(list, "digest_after")];
+  const used = lists.get(name);
+  if (used === undefined) return undefined;
+  const [added, removed, size] = ["added", "removed", "size"].map((each) => String(valueAt(list, each)));
+  const text = digest === "" ? "deleted" : `changed (${added} added, ${removed} removed, ${size} values)`;
+  const use =
+    digest !== used ? "" : digest === "" ? ", as the decision found it" : ", to the digest that the decision used";
+  return { topic: `list ${name}`, text: `list ${quoted(name)} ${text}${use}` };
 };
 
 /** Explains the publication of a mandate. `by` names the larger change that published it, if any. */
@@ -253,6 +267,27 @@ const trustChanged: Explainer = (entry, { actorId }) => {
 };
 
 /** The explainers of each type of entry. Types that are not listed never concern a decision. */
+const claimed: Explainer = (entry, { decisionId }) => {
+  if (textAt(entry, "decision_id") !== decisionId) return undefined;
+  return { topic: "claimed", text: `its action claimed as ${textAt(entry, "claim_id")}` };
+};
+
+const ended: Explainer = (entry, { decisionId }) => {
+  if (textAt(entry, "decision_id") !== decisionId) return undefined;
+  const [status, error] = [textAt(entry, "status"), textAt(entry, "error")];
+  const settles = valueAt(entry, "settles") === true;
+  if (status === "unknown")
+    return { topic: "outcome", text: "nobody reported in time how it ended: its outcome is unknown" };
+  const amount = valueAt(entry, "amount");
+  const sum = amount === undefined ? "" : ` with the amount ${String(amount)}`;
+  const why = error === "" ? "" : ` because ${quoted(error)}`;
+  const text = `its action reported as ${status}${sum}${why}`;
+  return {
+    topic: settles ? "settlement" : "outcome",
+    text: settles ? `${text}, which settles the unknown outcome` : text,
+  };
+};
+
 const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, readonly Explainer[]>([
   ["workspace_created", [settings]],
   ["workspace_updated", [settings]],
@@ -262,6 +297,7 @@ const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, re
   ["department_member_added", [member("joined")]],
   ["department_member_removed", [member("left")]],
   ["tool_registered", [toolRegistered]],
+  ["list_changed", [listChanged]],
   ["mandate_published", [mandatePublished]],
   ["pack_applied", [packApplied]],
   ["escalation_resolved", [escalationResolved]],
@@ -273,4 +309,6 @@ const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, re
   ["authority_created", [authorityCreated]],
   ["authority_ended", [authorityEnded]],
   ["decision", [escalated, trustChanged]],
+  ["claim", [claimed]],
+  ["outcome", [ended]],
 ]);

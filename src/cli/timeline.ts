@@ -26,6 +26,9 @@ export interface Explanation {
 /** Topics on which only changes before the decision matter: later ones concern later decisions. */
 const ONLY_BEFORE = /^(settings|trust|key|member|registered|mandate|tool)\b/;
 
+/** Members that name the author of an entry, of which each has one. */
+const AUTHORS = ["by", "key_id", "claimed_by", "reported_by"];
+
 /** Collects the entries that explain a decision. */
 export class Timeline {
   readonly #decision: JsonRecord;
@@ -46,7 +49,7 @@ export class Timeline {
     if (index === this.#references.index) return;
     const isBefore = index < this.#references.index;
     const items = isBefore ? this.#before : this.#after;
-    const by = textAt(entry, "by") || textAt(entry, "key_id");
+    const by = AUTHORS.map((name) => textAt(entry, name)).find((author) => author !== "") ?? "";
     for (const { topic, text } of eventsIn(entry, this.#references)) {
       if (!isBefore && ONLY_BEFORE.test(topic)) continue;
       // Deleted first, because a map keeps the position of a key that is set again.
@@ -103,10 +106,12 @@ function reasonLine({ code, message, mandateId, rule, wouldPass }: SealedReason)
   return `  because    ${message || code}${where}${wouldPass === "" ? "" : `; ${wouldPass}`}`;
 }
 
+const fitsText = (resetsAt: string): string => (resetsAt === "" ? "" : `; one more fits from ${resetsAt}`);
+
 function limitLine(limit: unknown): string {
   const [scope, group] = [textAt(limit, "scope"), textAt(limit, "group")];
   const count = `${String(valueAt(limit, "count"))} of ${String(valueAt(limit, "limit"))}`;
-  return `  limit      ${count} in ${String(valueAt(limit, "window"))} s for ${scope} ${group}, from ${textAt(limit, "source") || "decision_log"}`;
+  return `  limit      ${count} in ${String(valueAt(limit, "window"))} s for ${scope} ${group}, from ${textAt(limit, "source") || "decision_log"}${fitsText(textAt(limit, "resets_at"))}`;
 }
 
 function guardLine(guard: unknown): string {

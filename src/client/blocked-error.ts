@@ -1,4 +1,4 @@
-import type { InterceptReason } from "./intercept-call.ts";
+import { type InterceptReason, retryAfterFrom } from "./intercept-call.ts";
 import { stoppedText } from "./model-text.ts";
 
 /** The decision behind the error of a guarded call. */
@@ -7,6 +7,8 @@ export interface DecisionDetails {
   readonly escalationId?: string | null;
   readonly decisionId?: string | null;
   readonly note?: string | null;
+  /** Default: from the reasons. */
+  readonly retryAfter?: Date | null;
   /** Default: the message. */
   readonly forModel?: string;
   readonly cause?: unknown;
@@ -28,6 +30,11 @@ export class AgentBlockedError extends Error {
   /** Note to the agent by the person who rejected the action. It is part of the message too. */
   readonly note: string | null;
   /**
+   * Time from which no limit refuses the action any more, if nothing else happens: the same call may then be tried again. Null if
+   * anything but limits refused it, if a limit never has room, and after a person's rejection.
+   */
+  readonly retryAfter: Date | null;
+  /**
    * Text for the language model that made the call, to be returned as the tool's result: the reasons or the person's note, and
    * what to do now.
    */
@@ -40,6 +47,7 @@ export class AgentBlockedError extends Error {
     this.escalationId = details.escalationId ?? null;
     this.decisionId = details.decisionId ?? null;
     this.note = details.note ?? null;
+    this.retryAfter = details.retryAfter === undefined ? retryAfterFrom(this.reasons) : details.retryAfter;
     this.forModel = details.forModel ?? message;
   }
 }

@@ -217,7 +217,8 @@ function rejected(
   asked: InterceptResult,
   rejection: Rejection | undefined,
 ): AgentBlockedError {
-  const details = { ...asked, note: rejection?.note ?? null, forModel: rejectedText(action.actionType, rejection) };
+  const forModel = rejectedText(action.actionType, rejection);
+  const details = { ...asked, note: rejection?.note ?? null, retryAfter: null, forModel };
   return new AgentBlockedError(`${named(action)} ${howRejected(asked, rejection)}`, "escalate", details);
 }
 
@@ -298,7 +299,7 @@ async function awaitVerdict<Args extends unknown[]>(
   } catch (error) {
     if (signal?.aborted) withdraw(controlPlane, escalationId);
     if (!(error instanceof EscalationTimeoutError)) throw error;
-    const forModel = unansweredText(options.actionType);
+    const forModel = unansweredText(options.actionType, escalated.reasons);
     throw new EscalationTimeoutError(escalationId, escalationTimeout, { ...escalated, forModel, cause: error.cause });
   }
 }

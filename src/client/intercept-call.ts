@@ -1,4 +1,5 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Client } from "@connectrpc/connect";
 import {
   type EnforcementService,
@@ -8,6 +9,7 @@ import {
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, DecisionPath, type Reason } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { createBackOff } from "../async/back-off.ts";
+import { retryAfterMs } from "../retry/retry-after.ts";
 import { ControlPlaneRequestError, isTransient, requestErrorFrom } from "./request-error.ts";
 import { createRequestId } from "./request-id.ts";
 import { sleep } from "./timers.ts";
@@ -52,6 +54,26 @@ export interface InterceptReason {
   readonly argument: string | null;
   /** A value that would have passed. */
   readonly wouldPass: string | null;
+  /** Rest of the rule's limit: actions, or the amount of a budget; null for a reason without a limit. */
+  readonly remaining: number | null;
+  /** Time from which the limit of the rule has room again if nothing else happens; null if it never has, or if that is not known. */
+  readonly resetsAt: Date | null;
+  /** Decision of the rule, if it is weaker than the decision that was made; else null. */
+  readonly decision: "allow" | "block" | "escalate" | null;
+}
+
+/**
+ * Returns the time from which limits no longer refuse an action if nothing else happens: the latest of its reasons. Null unless each
+ * reason that refuses has a time.
+ */
+export function retryAfterFrom(reasons: readonly InterceptReason[]): Date | null {
+  const atMs = retryAfterMs(
+    reasons.map(({ decision, resetsAt }) => ({
+      decision,
+      ...(resetsAt !== null && { resetsAtMs: resetsAt.getTime() }),
+    })),
+  );
+  return atMs === undefined ? null : new Date(atMs);
 }
 
 /** The control plane's decision on an action. */
@@ -212,7 +234,8 @@ function interceptResultFrom(response: InterceptResponse): InterceptResult {
   };
 }
 
-function reasonFrom({ code, message, mandateId, mandateName, rule, argument, wouldPass }: Reason): InterceptReason {
+function reasonFrom(reason: Reason): InterceptReason {
+  const { code, message, mandateId, mandateName, rule, argument, wouldPass, remaining, resetsAt, decision } = reason;
   return {
     code,
     message,
@@ -221,5 +244,8 @@ function reasonFrom({ code, message, mandateId, mandateName, rule, argument, wou
     rule: rule ?? null,
     argument: argument ?? null,
     wouldPass: wouldPass ?? null,
+    remaining: remaining ?? null,
+    resetsAt: resetsAt === undefined ? null : timestampDate(resetsAt),
+    decision: decision === undefined ? null : (DECISIONS.get(decision) ?? null),
   };
 }

@@ -1,4 +1,5 @@
-import type { InterceptReason } from "./intercept-call.ts";
+import { retryText } from "../retry/retry-after.ts";
+import { type InterceptReason, retryAfterFrom } from "./intercept-call.ts";
 import type { Rejection } from "./wait-escalation.ts";
 
 /*
@@ -11,11 +12,13 @@ const notCarriedOut = (actionType: string, why: string): string =>
 
 const UNCHANGED = "Do not try it again unchanged.";
 
-/** Text about a block. */
-export function blockedText(actionType: string, reasons: readonly InterceptReason[]): string {
+/** Text about a block. Where limits alone refused the action, it says when it may be tried again. */
+export function blockedText(actionType: string, reasons: readonly InterceptReason[], nowMs = Date.now()): string {
   const why = reasons.map(({ message }) => sentence(message));
   const wouldPass = reasons.flatMap((each) => (each.wouldPass === null ? [] : [sentence(each.wouldPass)]));
-  return [notCarriedOut(actionType, "it is not permitted."), ...why, ...new Set(wouldPass), UNCHANGED].join(" ");
+  const retryAfter = retryAfterFrom(reasons);
+  const then = retryAfter === null ? UNCHANGED : retryText(retryAfter.getTime(), nowMs);
+  return [notCarriedOut(actionType, "it is not permitted."), ...why, ...new Set(wouldPass), then].join(" ");
 }
 
 /** Text about a rejection, with the person's own words. */
@@ -29,9 +32,15 @@ export function rejectedText(actionType: string, rejection: Rejection | undefine
   return [notCarriedOut(actionType, "a person rejected it."), ...words, ...instead, UNCHANGED].join(" ");
 }
 
-/** Text about an approval that did not come. */
-export function unansweredText(actionType: string): string {
-  return `${notCarriedOut(actionType, "it needs a person's approval, and nobody answered in time.")} You may ask for it again later.`;
+/** Text about an approval that did not come. `reasons` asked for it. */
+export function unansweredText(
+  actionType: string,
+  reasons: readonly InterceptReason[] = [],
+  nowMs = Date.now(),
+): string {
+  const why = notCarriedOut(actionType, "it needs a person's approval, and nobody answered in time.");
+  const retryAfter = retryAfterFrom(reasons);
+  return `${why} ${retryAfter === null ? "You may ask for it again later." : retryText(retryAfter.getTime(), nowMs)}`;
 }
 
 /** Text about a control plane that could not be asked. */

@@ -1,4 +1,4 @@
-import type { InterceptAction, InterceptReason, InterceptResult } from "./intercept-call.ts";
+import { type InterceptAction, type InterceptReason, type InterceptResult, retryAfterFrom } from "./intercept-call.ts";
 
 /**
  * Result of a guarded call that needs an approval and does not wait for it. The guarded function did not run. Once approved, the
@@ -17,6 +17,8 @@ export class PendingApproval implements InterceptResult {
   readonly tool: string | null;
   /** The action as it was intercepted. */
   readonly action: InterceptAction;
+  /** Time from which the action needs no approval, if only limits asked for one and nothing else happens; else null. */
+  readonly retryAfter: Date | null;
 
   constructor(result: InterceptResult, escalationId: string, action: InterceptAction) {
     this.trustScore = result.trustScore;
@@ -29,5 +31,6 @@ export class PendingApproval implements InterceptResult {
     this.replayed = result.replayed;
     this.tool = result.tool;
     this.action = action;
+    this.retryAfter = retryAfterFrom(result.reasons);
   }
 }

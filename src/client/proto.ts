@@ -9,6 +9,7 @@ export * from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 export * from "../../gen/agentcontrol/v1/error_reason_pb.js";
 export * from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 export * from "../../gen/agentcontrol/v1/incident_service_pb.js";
+export * from "../../gen/agentcontrol/v1/list_service_pb.js";
 export * from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 export * from "../../gen/agentcontrol/v1/mcp_server_service_pb.js";
 export * from "../../gen/agentcontrol/v1/redaction_service_pb.js";

@@ -1,8 +1,10 @@
 import { TransportProvider } from "@connectrpc/connect-query";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { Tooltip } from "radix-ui";
-import { Component, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from "react";
-import { Redirect, Route, Switch } from "wouter";
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
+import { Redirect, Route, Switch, useLocation } from "wouter";
+import { FocusReturn } from "./kit/focus-return.tsx";
+import { Part } from "./kit/part.tsx";
 import { Empty, Fault, Loading } from "./kit/states.tsx";
 import { Announcements } from "./kit/toast.tsx";
 import { FollowEscalations } from "./live/use-escalations.tsx";
@@ -11,6 +13,8 @@ import { SCREENS } from "./screens.tsx";
 import { type OidcOffer, readSession, type Session, SessionContext } from "./session.ts";
 import { Shell } from "./shell.tsx";
 import { createQueryClient, createTransport } from "./transport.ts";
+import { UnsavedGuard } from "./unsaved.tsx";
+import { useUpgrade } from "./use-upgrade.ts";
 
 /** The dashboard: the sign-in, or the screens. */
 export function App() {
@@ -41,27 +45,29 @@ function Screens({ session, leave }: { readonly session: Session; readonly leave
           <FollowEscalations>
             <Tooltip.Provider delayDuration={300}>
               <Announcements>
-                <Shell>
-                  <ErrorBoundary>
-                    <Suspense fallback={<Loading what="the screen" />}>
-                      <Switch>
-                        {SCREENS.map(({ path, screen: Screen }) => (
-                          <Route key={path} path={path}>
-                            {(parameters: Readonly<Record<string, string | undefined>>) => (
-                              <Screen id={parameters.id} />
-                            )}
+                <FocusReturn>
+                  <UnsavedGuard>
+                    <Shell>
+                      <LoadedScreen>
+                        <Switch>
+                          {SCREENS.map(({ path, screen: Screen }) => (
+                            <Route key={path} path={path}>
+                              {(parameters: Readonly<Record<string, string | undefined>>) => (
+                                <Screen id={parameters.id} />
+                              )}
+                            </Route>
+                          ))}
+                          <Route path="/">
+                            <Redirect to="/overview" replace />
                           </Route>
-                        ))}
-                        <Route path="/">
-                          <Redirect to="/overview" replace />
-                        </Route>
-                        <Route>
-                          <Empty title="There is nothing here">The address names no screen of the dashboard.</Empty>
-                        </Route>
-                      </Switch>
-                    </Suspense>
-                  </ErrorBoundary>
-                </Shell>
+                          <Route>
+                            <Empty title="There is nothing here">The address names no screen of the dashboard.</Empty>
+                          </Route>
+                        </Switch>
+                      </LoadedScreen>
+                    </Shell>
+                  </UnsavedGuard>
+                </FocusReturn>
               </Announcements>
             </Tooltip.Provider>
           </FollowEscalations>
@@ -71,17 +77,13 @@ function Screens({ session, leave }: { readonly session: Session; readonly leave
   );
 }
 
-/** Shows the error of a screen in its place, so that the other screens stay usable. */
-class ErrorBoundary extends Component<{ readonly children: ReactNode }, { readonly error: unknown }> {
-  override state: { readonly error: unknown } = { error: undefined };
-
-  static getDerivedStateFromError(error: unknown): { readonly error: unknown } {
-    return { error };
-  }
-
-  override render(): ReactNode {
-    const { error } = this.state;
-    if (error === undefined) return this.props.children;
-    return <Fault error={error} onRetry={() => this.setState({ error: undefined })} />;
-  }
+/** The screen at the address. It loads on first use. */
+function LoadedScreen({ children }: { readonly children: ReactNode }) {
+  const [location] = useLocation();
+  useUpgrade();
+  return (
+    <Part what="the screen" content={location}>
+      {children}
+    </Part>
+  );
 }

@@ -1,14 +1,23 @@
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "vite";
 
 // Builds the dashboard unless the folder holds a build of the same files. Argument: the folder to build into.
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const SOURCES = ["src/dashboard", "src/client", "src/explain", "src/verify", "gen", "package-lock.json"];
+const SOURCES = [
+  "src/dashboard",
+  "src/client",
+  "src/explain",
+  "src/verify",
+  "src/notation",
+  "gen",
+  "package-lock.json",
+];
 const DIGEST_FILE = "digest";
+/** Licence of the font, which goes wherever the font goes. */
+const FONT_LICENSE = "node_modules/@fontsource-variable/geist/LICENSE";
 
 const out = resolve(ROOT, process.argv[2] ?? ".generated/dashboard");
 
@@ -28,6 +37,8 @@ async function digestOfSources(): Promise<string> {
 }
 
 async function buildInto(folder: string): Promise<void> {
+  // Loading it takes longer than finding that nothing has changed.
+  const { build } = await import("vite");
   await build({
     root: join(ROOT, "src/dashboard"),
     configFile: false,
@@ -52,6 +63,7 @@ if (built !== digest) {
   const folder = `${out}.${randomUUID()}`;
   await mkdir(dirname(out), { recursive: true });
   await buildInto(folder);
+  await copyFile(join(ROOT, FONT_LICENSE), join(folder, "FONT-LICENSE"));
   await writeFile(join(folder, DIGEST_FILE), digest);
   await rm(out, { recursive: true, force: true });
   await rename(folder, out).catch(() => rm(folder, { recursive: true, force: true }));

@@ -10,7 +10,7 @@ const { getWorkspace, updateWorkspace } = AdminService.method;
 const REFRESH_MS = 5_000;
 
 /** Returns whether the reader's workspace is halted; undefined until that is known. */
-function useHalted(): boolean | undefined {
+export function useHalted(): boolean | undefined {
   const { workspaceId } = useSession().session;
   return useQuery(getWorkspace, { workspaceId }, { refetchInterval: REFRESH_MS }).data?.workspace?.halted;
 }
@@ -51,11 +51,13 @@ export function HaltBanner() {
   );
 }
 
-interface HaltDialogProps {
+/** Properties of the dialogs of the halt. */
+export interface HaltDialogProps {
   readonly onClose: () => void;
 }
 
-function HaltDialog({ onClose }: HaltDialogProps) {
+/** Halts the workspace after a confirmation. */
+export function HaltDialog({ onClose }: HaltDialogProps) {
   const { workspaceId } = useSession().session;
   return (
     <Confirm
@@ -75,7 +77,8 @@ function HaltDialog({ onClose }: HaltDialogProps) {
   );
 }
 
-function ResumeDialog({ onClose }: HaltDialogProps) {
+/** Ends the halt of the workspace after a confirmation. */
+export function ResumeDialog({ onClose }: HaltDialogProps) {
   const { workspaceId } = useSession().session;
   return (
     <Confirm

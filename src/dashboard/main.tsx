@@ -5,6 +5,7 @@ import { App } from "./app.tsx";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/kit.css";
+import "./styles/print.css";
 
 // Radix's dialogs read the nonce for their styles from `get-nonce`. Browsers hide the attribute from scripts of the page, but
 // show the property.

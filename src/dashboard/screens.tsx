@@ -1,4 +1,5 @@
 import { type ComponentType, lazy } from "react";
+import type { IconName } from "./kit/icon.tsx";
 import type { RoleWord } from "./session.ts";
 
 /** Properties of every screen: the id in its address, if its path has one. */
@@ -17,24 +18,40 @@ export interface NavEntry {
   readonly name: string;
   readonly title: string;
   readonly group: "watch" | "govern" | "administer";
+  readonly icon: IconName;
+  /** Key that opens it after `g`. */
+  readonly key: string;
+  /** True for a page of the entry above it. */
+  readonly isSub?: boolean;
   /** Roles that see the entry; absent for all roles. */
   readonly roles?: readonly RoleWord[];
 }
 
 /** Navigation entries, in order. */
 export const NAVIGATION: readonly NavEntry[] = [
-  { name: "overview", title: "Overview", group: "watch" },
-  { name: "escalations", title: "Escalations", group: "watch" },
-  { name: "decisions", title: "Decisions", group: "watch" },
-  { name: "limits", title: "Limits", group: "watch" },
-  { name: "agents", title: "Agents", group: "govern" },
-  { name: "tools", title: "Tools", group: "govern" },
-  { name: "servers", title: "MCP servers", group: "govern" },
-  { name: "mandates", title: "Mandates", group: "govern" },
-  { name: "vault", title: "Vault", group: "govern" },
-  { name: "webhooks", title: "Webhooks", group: "administer" },
-  { name: "keys", title: "Keys", group: "administer", roles: ["admin"] },
-  { name: "workspaces", title: "Workspaces", group: "administer", roles: ["admin"] },
+  { name: "overview", title: "Overview", group: "watch", icon: "overview", key: "o" },
+  { name: "escalations", title: "Escalations", group: "watch", icon: "escalations", key: "e" },
+  { name: "decisions", title: "Decisions", group: "watch", icon: "decisions", key: "d" },
+  { name: "limits", title: "Limits", group: "watch", icon: "limits", key: "l" },
+  { name: "agents", title: "Agents", group: "govern", icon: "agents", key: "a" },
+  { name: "tools", title: "Tools", group: "govern", icon: "tools", key: "t" },
+  { name: "servers", title: "MCP servers", group: "govern", icon: "servers", key: "s" },
+  { name: "mandates", title: "Mandates", group: "govern", icon: "mandates", key: "m" },
+  { name: "lists", title: "Lists", group: "govern", icon: "lists", key: "n" },
+  { name: "vault", title: "Vault", group: "govern", icon: "vault", key: "v" },
+  { name: "evidence", title: "Evidence", group: "govern", icon: "evidence", key: "p" },
+  { name: "settings", title: "Settings", group: "administer", icon: "settings", key: "c" },
+  { name: "webhooks", title: "Webhooks", group: "administer", icon: "webhooks", key: "w", isSub: true },
+  { name: "keys", title: "Keys", group: "administer", icon: "keys", key: "k", isSub: true, roles: ["admin"] },
+  {
+    name: "workspaces",
+    title: "Workspaces",
+    group: "administer",
+    icon: "workspaces",
+    key: "r",
+    isSub: true,
+    roles: ["admin"],
+  },
 ];
 
 const OverviewScreen = lazy(() =>
@@ -51,6 +68,7 @@ const ServersScreen = lazy(() => import("./screens/servers/servers.tsx").then(({
 const MandatesScreen = lazy(() =>
   import("./screens/mandates/mandates.tsx").then(({ Mandates }) => ({ default: Mandates })),
 );
+const ListsScreen = lazy(() => import("./screens/lists/lists.tsx").then(({ Lists }) => ({ default: Lists })));
 const LimitsScreen = lazy(() => import("./screens/limits/limits.tsx").then(({ Limits }) => ({ default: Limits })));
 const WebhooksScreen = lazy(() =>
   import("./screens/webhooks/webhooks.tsx").then(({ Webhooks }) => ({ default: Webhooks })),
@@ -64,6 +82,12 @@ const DecisionDetail = lazy(() =>
   import("./screens/decision/decision.tsx").then(({ DecisionScreen }) => ({ default: DecisionScreen })),
 );
 const VaultScreen = lazy(() => import("./screens/vault/vault.tsx").then(({ Vault }) => ({ default: Vault })));
+const EvidenceScreen = lazy(() =>
+  import("./screens/vault/evidence.tsx").then(({ Evidence }) => ({ default: Evidence })),
+);
+const SettingsScreen = lazy(() =>
+  import("./screens/settings/settings.tsx").then(({ Settings }) => ({ default: Settings })),
+);
 const KeysScreen = lazy(() => import("./screens/keys/keys.tsx").then(({ Keys }) => ({ default: Keys })));
 const WorkspacesScreen = lazy(() =>
   import("./screens/workspaces/workspaces.tsx").then(({ Workspaces }) => ({ default: Workspaces })),
@@ -77,13 +101,17 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/escalations", screen: EscalationsScreen },
   { path: "/decisions/:id", screen: DecisionDetail },
   { path: "/vault", screen: VaultScreen },
+  { path: "/evidence", screen: EvidenceScreen },
   { path: "/tools/:id", screen: ToolsScreen },
   { path: "/tools", screen: ToolsScreen },
   { path: "/servers/:id", screen: ServersScreen },
   { path: "/servers", screen: ServersScreen },
   { path: "/mandates/:id", screen: MandatesScreen },
   { path: "/mandates", screen: MandatesScreen },
+  { path: "/lists/:id", screen: ListsScreen },
+  { path: "/lists", screen: ListsScreen },
   { path: "/limits", screen: LimitsScreen },
+  { path: "/settings", screen: SettingsScreen },
   { path: "/webhooks/:id", screen: WebhooksScreen },
   { path: "/webhooks", screen: WebhooksScreen },
   { path: "/agents", screen: AgentsScreen },

@@ -1,11 +1,13 @@
 import { invalidField } from "../errors.ts";
 import type { Steps } from "../log/queue.ts";
 import { Checks } from "../policy/checks.ts";
-import { argumentsFrom, toolKey, toolNameFrom } from "../policy/names.ts";
+import { withLimitResets } from "../policy/limit-resets.ts";
+import { argumentsFrom, toolKey } from "../policy/names.ts";
 import type { Decision, EvaluationContext } from "../policy/types.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import { isCounted, trustAfter } from "../state/fold.ts";
+import type { Reservation } from "../state/counters/budget-pots.ts";
+import { isCounted, outcomeTimeoutMs, trustAfter } from "../state/fold.ts";
 import { type Action, DEFAULT_REASONS, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { applyApproval } from "./approval.ts";
@@ -35,7 +37,7 @@ export function steps(action: Action): Steps {
  * Checks whether a repeated request may still get its first decision, `action.replayOf`. Checks the halt, status, principal,
  * session and key as they are now. Returns the refusal to seal; undefined if nothing refuses.
  */
-function refuseReplay(state: WorkspaceState, action: Action, nowMs: number): Outcome | undefined {
+export function refuseReplay(state: WorkspaceState, action: Action, nowMs: number): Outcome | undefined {
   const attempt = attemptFrom(state, action, nowMs, { undo: [] });
   const identified = identify(attempt);
   return identified.kind === "refused" ? outcomeFrom(attempt, refuse(identified)) : undefined;
@@ -44,15 +46,7 @@ function refuseReplay(state: WorkspaceState, action: Action, nowMs: number): Out
 function attemptFrom(state: WorkspaceState, action: Action, nowMs: number, journal: StateJournal): Attempt {
   const agent = state.agents.get(action.agentId);
   if (agent === undefined) throw new Error(`agent \`${action.agentId}\` is not in the state`);
-  const { policies } = state;
-  const named = toolNameFrom(
-    action.tool,
-    action.metadata,
-    action.actionType,
-    (name) => policies.tool(name) !== undefined,
-  );
-  const tool = named === undefined ? undefined : policies.tool(named)?.schema;
-  const toolName = tool?.name ?? named;
+  const { name: toolName, schema: tool } = state.policies.toolCalledBy(action);
   return { state, action, agent, toolName, tool, nowMs, journal };
 }
 
@@ -66,9 +60,15 @@ function assertOneTool({ state: { policies }, action, toolName }: Attempt): void
   throw invalidField(action.tool === undefined ? "metadata.tool" : "tool", `${conflict}; name one tool`);
 }
 
-function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, verdict: Verdict): Outcome {
+function outcomeFrom(attempt: Attempt, verdict: Verdict): Outcome {
+  const { state, action, agent, toolName, tool, nowMs } = attempt;
   const keyEnded = { isKeyEnded: isKeyEnded(state, action, nowMs) };
-  const changesTrust = isCounted(action, { ...keyEnded, path: verdict.path }) && action.keepsTrust !== true;
+  const counts = isCounted(action, { ...keyEnded, path: verdict.path });
+  const changesTrust = counts && action.keepsTrust !== true;
+  const reservations =
+    counts && verdict.decision === "allow" && toolName !== undefined
+      ? state.budgets.reservationsOf(toolKey(toolName), argumentsFrom(action.metadata))
+      : [];
   return {
     policy: undefined,
     policyName: undefined,
@@ -76,15 +76,46 @@ function outcomeFrom({ state, action, agent, toolName, tool, nowMs }: Attempt, v
     authority: [],
     principalId: undefined,
     ...verdict,
+    ...limitResets(attempt, verdict, counts),
     agentName: agent.registration.name,
     policyDigest: state.policies.policySet().digest,
     toolName,
     tool,
     trustBeforeTenths: agent.trustTenths,
     cappedTrustTenths: cappedTrust(state, action, agent),
+    outcomeDueAtMs: isTracked(state, action, verdict, reservations) ? nowMs + outcomeTimeoutMs(state) : undefined,
+    reservations,
     trustAfterTenths: changesTrust ? trustAfter(agent.trustTenths, verdict.decision) : agent.trustTenths,
     ...keyEnded,
   };
+}
+
+/**
+ * Tests whether the outcome of an action is tracked: of one that reserves amounts, of one that is claimed and will be reported, or of
+ * all that are allowed.
+ */
+function isTracked(
+  { settings }: WorkspaceState,
+  action: Action,
+  { decision }: Verdict,
+  reservations: readonly Reservation[],
+): boolean {
+  if (decision !== "allow") return false;
+  if (reservations.length > 0) return true;
+  return settings.outcomes === "all" || (action.claimId !== undefined && action.reportsOutcome !== false);
+}
+
+/** Adds to the limits that are reached, and to the reasons that they give, when they have room again. */
+function limitResets(
+  { state, nowMs }: Attempt,
+  { policy, reasons, decision }: Verdict,
+  counts: boolean,
+): Partial<Pick<Outcome, "policy" | "reasons">> {
+  if (policy === undefined) return {};
+  return withLimitResets({ policy, reasons }, ({ counter, agentId, limit }) => {
+    const isNamed = counter.countDecisions.length === 0 || counter.countDecisions.includes(decision);
+    return state.windows.resetsAt(counter, agentId, nowMs, { maxCount: limit, isCounted: counts && isNamed });
+  });
 }
 
 /** Takes the steps in order. The first refusal ends them. */
@@ -158,6 +189,9 @@ function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): Evaluati
   const { state, action, agent, tool, toolName, nowMs, journal } = attempt;
   return {
     agentId: agent.agentId,
+    agentName: agent.registration.name,
+    framework: agent.registration.framework ?? undefined,
+    sessionId: action.sessionId,
     departmentIds: agent.departmentIds,
     actionType: action.normalisedType,
     actionContent: action.actionContent,
@@ -167,8 +201,9 @@ function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): Evaluati
     metadata: action.metadata,
     trustTenths: cappedTrust(state, action, agent) ?? agent.trustTenths,
     nowMs,
-    checks: new Checks(action.longAnswers),
+    checks: new Checks(action.longAnswers, state.lists),
     counterValue: (spec, { agentId }) => state.windows.read(spec, agentId, nowMs),
+    potValue: (budget, { agentId }) => state.budgets.read(budget, agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
     principals: grantors.length === 0 ? undefined : grantors,

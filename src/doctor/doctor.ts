@@ -83,17 +83,19 @@ async function examineDataDirectory({ dataDir }: Config): Promise<Finding[]> {
   return open.length > 0 ? open : [of("ok", `\`${directory}\` is closed to other accounts`)];
 }
 
-async function examineStore({ databaseUrl, adminKey }: Config): Promise<Finding[]> {
+async function examineStore({ databaseUrl, databaseDirectUrl, adminKey }: Config): Promise<Finding[]> {
   const of = finding("database");
   if (databaseUrl === null) return [of("ok", "embedded PostgreSQL in ACP_DATA_DIR; it runs while the service does")];
-  const url = databaseUrl.reveal();
+  const pooled = databaseDirectUrl === null ? [] : await examinePooler(databaseUrl.reveal());
+  const url = (databaseDirectUrl ?? databaseUrl).reveal();
   const address = addressOf(url);
   const facts = await examineDatabase(url, MIGRATIONS).catch((error: Error) => error);
   if (facts instanceof Error)
-    return [of("wrong", `\`${loginOf(url)}\` cannot connect to \`${address}\`: ${textOf(facts)}`)];
+    return [...pooled, of("wrong", `\`${loginOf(url)}\` cannot connect to \`${address}\`: ${textOf(facts)}`)];
   const { version, isSupported, schema, clockAheadMs, keys } = facts;
   const aheadText = `its clock is ${Math.abs(clockAheadMs)} ms ${clockAheadMs < 0 ? "behind" : "ahead of"} this host's`;
   const findings = [
+    ...pooled,
     isSupported
       ? of("ok", `PostgreSQL ${version} at \`${address}\` answers \`${loginOf(url)}\``)
       : of("wrong", `PostgreSQL ${version} at \`${address}\` is too old: use 14 or newer`),
@@ -112,6 +114,15 @@ async function examineStore({ databaseUrl, adminKey }: Config): Promise<Finding[
     findings.push(of("wrong", "it holds no key, and ACP_ADMIN_KEY is not set; make one with `openssl rand -hex 24`"));
   }
   return findings;
+}
+
+async function examinePooler(url: string): Promise<Finding[]> {
+  const of = finding("pooler");
+  const address = addressOf(url);
+  return examineDatabase(url, MIGRATIONS).then(
+    () => [of("ok", `the pooler at \`${address}\` answers \`${loginOf(url)}\``)],
+    (error: Error) => [of("wrong", `\`${loginOf(url)}\` cannot connect to \`${address}\`: ${textOf(error)}`)],
+  );
 }
 
 async function examineRedis({ redisUrl }: Config): Promise<Finding[]> {

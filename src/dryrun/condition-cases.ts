@@ -86,7 +86,8 @@ export function conditionCases(
   return [...tried.slice(0, maxGroups).map((each) => casesOf(each, around, at)), whole];
 }
 
-function siblingsOf(condition: NaiveCondition, types: ArgumentTypes): readonly (readonly PathStep[])[] {
+/** Lists the paths of the arguments that may hold the currency of a condition's argument. */
+export function siblingsOf(condition: NaiveCondition, types: ArgumentTypes): readonly (readonly PathStep[])[] {
   if (condition.currency === undefined) return [];
   const steps = splitPath(condition.field);
   const last = steps.findLastIndex(({ name }) => name !== null);
@@ -95,7 +96,7 @@ function siblingsOf(condition: NaiveCondition, types: ArgumentTypes): readonly (
 }
 
 /** Sets the first argument that holds a currency and removes the others. */
-function withCurrency(args: Args, [first, ...others]: Tried["siblings"], currency: Json | undefined): Args {
+export function withCurrency(args: Args, [first, ...others]: Tried["siblings"], currency: Json | undefined): Args {
   if (first === undefined) return args;
   const told = withValueAt(args, first, currency) as Args;
   return others.reduce((rest, other) => withValueAt(rest, other, undefined) as Args, told);

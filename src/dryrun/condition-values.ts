@@ -187,12 +187,43 @@ function byOperator(condition: NaiveCondition, facts: ArgumentFacts, patterns: N
       return ofLength(condition, facts);
     case "matches":
       return ofPattern(condition, facts, patterns);
+    case "in_list":
+    case "not_in_list":
+      return ofList(condition, facts, patterns);
     case "exists":
     case "not_exists":
       return [tried("present", presentValue(facts))];
     default:
       return aroundScalar(condition.value ?? "", facts.types);
   }
+}
+
+/** Lists values in a named list and outside of it, alone and in lists, as the list's kind reads them. */
+function ofList({ value }: NaiveCondition, { types }: ArgumentFacts, patterns: NaivePatterns): TriedValue[] {
+  const list = patterns.lists(String(value));
+  const values = list?.values.slice(0, MAX_MEMBERS) ?? [];
+  const asText = (entry: string): string => {
+    const host = entry.replace(/^\*/, "sub");
+    return list?.kind === "email_domain" ? `someone@${host}` : host;
+  };
+  const inside = values.map(asText);
+  const [first = "other", second = first] = inside;
+  const outside = asText(list?.kind === "text" ? "other text" : "other.invalid");
+  const texts = [
+    ...inside.map((text) => tried("in the list", text)),
+    ...aroundText(first),
+    tried("outside of the list", outside),
+    tried("nothing that the list compares", "a b@c@d"),
+  ];
+  const lists = [
+    tried("all in the list", [first, second]),
+    tried("one in the list and one outside", [first, outside]),
+    tried("one outside of the list and one in it", [outside, first]),
+    tried("none in the list", [outside]),
+    tried("no elements", []),
+  ];
+  const takes = (type: string): boolean => types.length === 0 || types.includes(type);
+  return [...(takes("string") ? texts : []), ...(takes("array") ? lists : [])];
 }
 
 function presentValue({ types, enum: [first] }: ArgumentFacts): Json {

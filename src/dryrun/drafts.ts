@@ -1,4 +1,5 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { type ListDraft, suppositionalList } from "../registry/lists.ts";
 import { checkedDraft, type MandateDraft } from "../registry/mandates.ts";
 import { requireCounters, type WorkspaceState } from "../state/workspace.ts";
 
@@ -7,6 +8,15 @@ export interface Draft {
   readonly mandate: MandateDraft;
   /** The mandate in force that it replaces; undefined adds it. */
   readonly replacesMandateId: string | undefined;
+}
+
+/** Puts lists in force, as they would be, in a state that nobody else uses. Throws INVALID_FIELD with the fields below `lists[0]` and so on. */
+export async function applyLists(state: WorkspaceState, lists: readonly ListDraft[]): Promise<void> {
+  const { lastAtMs } = state;
+  for (const [index, draft] of lists.entries()) {
+    const list = await suppositionalList(draft, `lists[${index}]`);
+    state.lists.put(list, { createdAtMs: lastAtMs, updatedAtMs: lastAtMs });
+  }
 }
 
 /**

@@ -68,8 +68,8 @@ export class DryRuns {
   }
 
   async #runOnce<T>(question: Question, work: DryRunWork<T>): Promise<T> {
-    const { workspaceId, agentId, actions, drafts, atMs } = question;
-    if (drafts.length === 0 && atMs === undefined) {
+    const { workspaceId, agentId, actions, drafts, lists, atMs } = question;
+    if (drafts.length === 0 && lists.length === 0 && atMs === undefined) {
       const log = await this.#parts.logs.of(workspaceId);
       const done = await log.dryRun(actions, (state, nowMs) => doAtOnce(work(state, actions, nowMs)));
       if (done !== undefined) return done.result;

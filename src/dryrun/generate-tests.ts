@@ -1,11 +1,14 @@
 import { type Rule, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Turns } from "../async/turns.ts";
+import { doInTurns } from "../async/work.ts";
+import { compileMandate } from "../policy/compile/mandate.ts";
 import type { MandateSource, ToolLookup } from "../policy/types.ts";
 import { digestOf } from "../tree/canonical.ts";
 import type { MandateTest, TestedAction, TestNote, TestSuite } from "./mandate-test.ts";
-import { NaiveEvaluator } from "./naive/naive-evaluator.ts";
+import { type Finishes, NaiveEvaluator } from "./naive/naive-evaluator.ts";
 import { NaivePatterns } from "./naive/naive-patterns.ts";
 import { type Case, casesOf, typeFor } from "./rule-cases.ts";
+import { contextOf } from "./run-tests.ts";
 
 /** Maximum number of tests of a mandate. */
 export const MAX_TESTS = 500;
@@ -16,6 +19,8 @@ const MAX_SUITE_SIZE = 1_572_864;
 const MAX_JUDGED = 400_000;
 /** Minimum number of conditions of a rule that get cases of their own, however many rules there are. */
 const MIN_GROUPS = 5;
+/** Conditions that take as long as one `when`. */
+const WHEN_WEIGHT = 20;
 /** Number of hours that are searched for one in which no schedule rule fires. */
 const QUIET_HOURS = 168;
 const HOUR_MS = 3_600_000;
@@ -46,7 +51,7 @@ class TestGenerator {
   readonly #tools: ToolLookup;
   readonly #stale: ReadonlySet<number>;
   readonly #evaluator: NaiveEvaluator;
-  readonly #patterns = new NaivePatterns();
+  readonly #patterns: NaivePatterns;
   readonly #notes: TestNote[] = [];
   /** Rules and conditions that one evaluation judges. */
   readonly #weight: number;
@@ -55,8 +60,12 @@ class TestGenerator {
     this.#mandate = mandate;
     this.#tools = tools;
     this.#stale = stale;
-    this.#evaluator = new NaiveEvaluator(mandate, tools, stale);
-    this.#weight = mandate.rules.reduce((sum, { conditions }) => sum + 1 + (conditions?.rules.length ?? 0), 0);
+    this.#patterns = new NaivePatterns((name) => tools.lists?.get(name));
+    this.#evaluator = new NaiveEvaluator(mandate, tools, stale, finishesFrom(mandate, tools));
+    this.#weight = mandate.rules.reduce(
+      (sum, { conditions, when }) => sum + 1 + (conditions?.rules.length ?? 0) + (when === undefined ? 0 : WHEN_WEIGHT),
+      0,
+    );
   }
 
   async generate(signal?: AbortSignal): Promise<TestSuite> {
@@ -125,7 +134,7 @@ class TestGenerator {
     const fires = (tested: TestedAction): boolean => this.#evaluator.fires(index, tested) === true;
     const maxGroups = Math.ceil(MAX_TESTS / this.#mandate.rules.length) + MIN_GROUPS;
     const source = { rule, base, tools: this.#tools, patterns: this.#patterns, fires, maxGroups };
-    const { groups, notes } = casesOf(source);
+    const { groups, notes } = await doInTurns(casesOf(source));
     for (const note of notes) this.#note(index, note);
     await turns.giveWay();
     return [...inTurns(distinct(groups))].map(({ each }) => each);
@@ -161,10 +170,20 @@ class TestGenerator {
       return;
     }
     const { fires, because } = result;
-    const expected = { decision: verdict.decision, fires };
+    const resetsAtMs = fires ? this.#evaluator.resetsAt(index, tested, verdict.decision) : undefined;
+    const expected = { decision: verdict.decision, fires, ...(resetsAtMs !== undefined && { resetsAtMs }) };
     const ending = fires ? "the rule fires" : "the rule does not fire";
     tests.add({ name, rule, ...tested, expected, because: `${because}, so ${ending}` });
   }
+}
+
+/** Creates the test whether an expression ends within its bounds, by the compiled rules, which have them. */
+function finishesFrom(mandate: MandateSource, tools: ToolLookup): Finishes {
+  const compiled = compileMandate(mandate, tools, { allowStale: true });
+  return (index, tested) => {
+    const when = compiled.rules[index]?.when;
+    return when !== undefined && !(when.judge(contextOf(tested, compiled, tools)) instanceof Error);
+  };
 }
 
 /** Keeps the first of the cases with the same action, so that it has the name of the group it belongs to most. */

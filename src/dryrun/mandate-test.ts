@@ -16,6 +16,8 @@ export interface PastAction {
   readonly beforeMs: number;
   /** Number of such actions. */
   readonly count: number;
+  /** Amount that each reserved in the budgets of the mandate, if it was allowed. Default: none. */
+  readonly amount?: number;
 }
 
 /** An action with everything that rules read, in a workspace that has nothing else. */
@@ -41,6 +43,11 @@ export interface TestResult {
   readonly decision: Decision;
   /** True if the tested rule fires. */
   readonly fires: boolean;
+  /**
+   * Time from which the limit of the tested rule, which fires, has room for one more action, epoch milliseconds. Undefined for any
+   * other rule, and if no action ever fits.
+   */
+  readonly resetsAtMs?: number;
 }
 
 /** One generated test of a rule. */

@@ -1,9 +1,9 @@
 import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { Work } from "../async/work.ts";
+import { argumentSteps } from "../notation/argument-path.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { argumentsFrom } from "../policy/names.ts";
-import { argumentSteps } from "../policy/schema/argument-path.ts";
 import type { FlattenedArgument, ToolSchema } from "../policy/types.ts";
 import { withArgument } from "../policy/would-pass.ts";
 import type { Action, Outcome } from "../state/types.ts";
@@ -107,7 +107,7 @@ function candidatesOf(
 function comparedValues(rules: readonly TracedRule[]): ReadonlyMap<string, readonly JsonValue[]> {
   const found = new Map<string, JsonValue[]>();
   for (const { rule, covers } of rules) {
-    if (!covers || rule.judge === undefined) continue;
+    if (!covers || rule.judges === undefined) continue;
     for (const { field, value } of rule.source.conditions?.rules ?? []) {
       const literal = value === undefined ? [] : [toJson(ValueSchema, value)].flat();
       found.set(field, [...(found.get(field) ?? []), ...literal]);

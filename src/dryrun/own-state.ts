@@ -3,17 +3,20 @@ import type { Holder } from "../async/shared-pot.ts";
 import { Slots } from "../async/slots.ts";
 import { ErrorReason, invalidField, notFound, overShare } from "../errors.ts";
 import type { DatabaseClock } from "../log/clock.ts";
+import type { ListDraft } from "../registry/lists.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { loadNamed, loadSnapshot } from "../state/load.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { stored } from "../store/database.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
-import { applyDrafts, type Draft } from "./drafts.ts";
+import { applyDrafts, applyLists, type Draft } from "./drafts.ts";
 
 /** Suppositions of a dry run. */
 export interface Supposition {
   readonly drafts: readonly Draft[];
+  /** Lists that are put in force before the drafts. */
+  readonly lists: readonly ListDraft[];
   /** Time at which the actions are attempted, epoch milliseconds; undefined for the present time. */
   readonly atMs: number | undefined;
 }
@@ -64,7 +67,7 @@ export class OwnStates {
     return this.#slots.acquire(holder, signal);
   }
 
-  #load(workspaceId: string, { drafts, atMs }: Supposition, actions: readonly Action[]): Promise<OwnState> {
+  #load(workspaceId: string, { drafts, lists, atMs }: Supposition, actions: readonly Action[]): Promise<OwnState> {
     return this.#reads.snapshot(async (client) => {
       const state = await loadSnapshot(client, workspaceId);
       const stranger = actions.find(({ agentId }) => !state.agents.has(agentId));
@@ -73,6 +76,7 @@ export class OwnStates {
         const last = new Date(state.lastAtMs).toISOString();
         throw invalidField("at", `must not lie before the last entry of the log, ${last}`);
       }
+      await applyLists(state, lists);
       applyDrafts(state, drafts);
       await loadNamed(client, state, actions);
       const now = atMs ?? this.#clock.now();

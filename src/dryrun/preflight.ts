@@ -1,9 +1,9 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { doInTurns, type Work } from "../async/work.ts";
 import { invalidField } from "../errors.ts";
+import { type ArgumentStep, argumentSteps } from "../notation/argument-path.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { argumentsFrom } from "../policy/names.ts";
-import { type ArgumentStep, argumentSteps } from "../policy/schema/argument-path.ts";
 import type { FlattenedArgument, ToolSchema } from "../policy/types.ts";
 import { jsonBytes } from "../registry/page.ts";
 import type { Action, Outcome } from "../state/types.ts";

@@ -1,10 +1,11 @@
 import type { RuleWarning } from "../policy/compile/approval-warnings.ts";
+import { namedTools } from "../policy/compile/rule-draft.ts";
 import { toolKey } from "../policy/names.ts";
 import type { CompiledMandate } from "../policy/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import { MandateTestEntity } from "../store/entities.ts";
-import type { TestSuite } from "./mandate-test.ts";
+import type { TestResult, TestSuite } from "./mandate-test.ts";
 import { toolsOf } from "./mandate-tests.ts";
 import { runTests, type TestRun } from "./run-tests.ts";
 
@@ -18,7 +19,7 @@ export function mandatesNaming({ policies }: WorkspaceState, tools: readonly str
   const keys = new Set(tools.map(toolKey));
   return [...policies.mandates.values()]
     .map(({ compiled }) => compiled)
-    .filter(({ rules }) => rules.some(({ tool }) => tool !== undefined && keys.has(tool)));
+    .filter(({ rules }) => rules.some(({ source }) => namedTools(source).some((tool) => keys.has(tool))));
 }
 
 /**
@@ -71,9 +72,14 @@ async function warningsOf(
   return left === 0 ? named : [...named, notRun(mandate, `of version ${row.version} did not run in time (${left})`)];
 }
 
+const isAlike = (actual: TestResult, expected: TestResult): boolean =>
+  actual.decision === expected.decision && actual.fires === expected.fires;
+
 function failedWarning({ test, actual }: TestRun, mandate: CompiledMandate, version: number): RuleWarning {
   const { name, rule, expected, testId } = test;
   const fires = actual.fires === expected.fires ? "" : `, and the rule ${actual.fires ? "fires" : "does not fire"}`;
-  const message = `test \`${testId}\` of version ${version} of mandate \`${mandate.name}\` fails: ${name} was \`${expected.decision}\` and is \`${actual.decision}\`${fires}`;
+  const decided = `${name} was \`${expected.decision}\` and is \`${actual.decision}\`${fires}`;
+  const what = isAlike(actual, expected) ? `after ${name}, its limit has room again at another time` : decided;
+  const message = `test \`${testId}\` of version ${version} of mandate \`${mandate.name}\` fails: ${what}`;
   return { path: rule, reason: "TEST_FAILS", message };
 }

@@ -1,13 +1,20 @@
+import type { JsonObject } from "@bufbuild/protobuf";
 import { type Rule, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision as DecisionEnum, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision as DecisionEnum } from "../../gen/agentcontrol/v1/resources_pb.js";
+import type { Work } from "../async/work.ts";
+import { isJsonObject } from "../policy/json-value.ts";
 import { nameFault } from "../policy/names.ts";
 import type { Decision, ToolLookup } from "../policy/types.ts";
+import { budgetCases } from "./budget-cases.ts";
 import { conditionCases } from "./condition-cases.ts";
-import type { PastAction, PastAgent, TestedAction } from "./mandate-test.ts";
+import type { PastAction, TestedAction } from "./mandate-test.ts";
 import { shownTime, typeOf } from "./naive/naive-evaluator.ts";
 import { foldNaively, type NaivePatterns } from "./naive/naive-patterns.ts";
+import { BY_TEXTS, departmentVariants, OTHER_TYPE, pastOf, pastVariants } from "./past-variants.ts";
+import { sampleArguments } from "./sample-arguments.ts";
 import { disguisesOf, nearMisses, sampleText } from "./sample-text.ts";
 import { schemaCases } from "./schema-cases.ts";
+import { whenCases } from "./when/cases.ts";
 
 /** A case of a rule, without its expected result. */
 export interface Case {
@@ -39,9 +46,6 @@ export interface CaseSource {
 export const MAX_HISTORY = 10_000;
 /** Maximum number of action types, patterns and steps of a rule that have cases. */
 const MAX_LISTED = 40;
-/** A type that no sensible pattern but `*` covers. */
-const OTHER_TYPE = "unrelated.action";
-const DECISIONS: readonly Decision[] = ["allow", "block", "escalate"];
 const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const MINUTE_MS = 60_000;
 /** Mondays in winter and in summer, so that zones with summer time differ from those without. */
@@ -50,20 +54,41 @@ const WEEKS = [Date.UTC(2025, 0, 6), Date.UTC(2025, 6, 7)];
 /** Returns an action type that a pattern covers. */
 export function typeFor(pattern: string): string {
   const name = foldNaively(pattern);
-  if (name === "*") return "any.action";
-  return name.endsWith("*") ? `${name.slice(0, -1)}1` : name;
+  return name === "*" ? "any.action" : name.replaceAll("*", "1");
 }
 
-/** Lists the cases of a rule by its type; empty for a semantic rule. */
-export function casesOf(source: CaseSource): RuleCases {
-  const { rule, tools, base, fires } = source;
+/** Lists the cases of a rule by its type; empty for a semantic rule. Pauses within an expression. */
+export function* casesOf(source: CaseSource): Work<RuleCases> {
+  const { rule, tools, base, patterns, fires } = source;
   const type = typeOf(rule, tools);
   if (type === RuleType.SEMANTIC) return { groups: [], notes: ["a semantic rule asks a model and has no tests"] };
   const own = casesByType(source, type);
+  const tried = own.groups.flat();
+  const start = tried.find(({ tested }) => fires(tested))?.tested ?? tried[0]?.tested ?? base;
+  const args = argumentsFor(source, start);
+  const whens = yield* whenCases({ rule, base: start, args, tools, patterns });
+  const expression = whens.slice(0, source.maxGroups);
   // On an action on which the rule fires, so that only the action type or the tool can keep it from firing.
-  const firing = own.groups.flat().find(({ tested }) => fires(tested))?.tested ?? base;
+  const firing = (yield* firstFiring([...tried, ...expression.flat()], fires)) ?? base;
   const gates = [actionTypeCases(rule, firing), toolCases(rule, firing)];
-  return { groups: [...own.groups, ...gates], notes: own.notes };
+  return { groups: [...own.groups, ...expression, ...gates], notes: own.notes };
+}
+
+function* firstFiring(cases: readonly Case[], fires: CaseSource["fires"]): Work<TestedAction | undefined> {
+  for (const { tested } of cases) {
+    if (fires(tested)) return tested;
+    yield;
+  }
+  return undefined;
+}
+
+/** Returns the arguments of an action, or a sample of those of its tool. */
+function argumentsFor({ rule, tools, patterns }: CaseSource, { action }: TestedAction): JsonObject {
+  const own = action.metadata?.arguments;
+  if (isJsonObject(own)) return own;
+  const tool = rule.tool === undefined ? undefined : tools(rule.tool.trim());
+  const schema = tool?.inputSchema as Parameters<typeof sampleArguments>[0] | undefined;
+  return ((schema && sampleArguments(schema, patterns)) ?? {}) as JsonObject;
 }
 
 function casesByType(source: CaseSource, type: RuleType): RuleCases {
@@ -86,7 +111,18 @@ function casesByType(source: CaseSource, type: RuleType): RuleCases {
     case RuleType.SCHEMA:
       return casesOfSchema(source);
     default:
-      return rule.conditions?.mode === SequenceMode.ORDERED ? orderedCases(source) : countCases(source);
+      return sequenceCases(source);
+  }
+}
+
+function sequenceCases(source: CaseSource): RuleCases {
+  switch (source.rule.conditions?.mode) {
+    case SequenceMode.ORDERED:
+      return orderedCases(source);
+    case SequenceMode.BUDGET:
+      return { groups: budgetCases(source), notes: [] };
+    default:
+      return countCases(source);
   }
 }
 
@@ -110,18 +146,28 @@ const withAction = (base: TestedAction, change: Partial<TestedAction["action"]>)
 
 /** Lists types close to a pattern: covered, spelled otherwise, one character short and one longer. */
 function typesAround(pattern: string): readonly string[] {
-  const name = foldNaively(pattern);
-  const stem = name.endsWith("*") ? name.slice(0, -1) : name;
+  const stem = foldNaively(pattern).replaceAll("*", "");
   return [typeFor(pattern), `  ${typeFor(pattern).toUpperCase()} `, stem.slice(0, -1), `${stem}1`, stem, `${stem}.1`];
+}
+
+/** Lists types close to patterns of which some are excluded: around each, and in both a pattern and an exclusion. */
+function typesOf(patterns: readonly string[], excluded: readonly string[]): readonly string[] {
+  const [listed, left] = [patterns.slice(0, MAX_LISTED), excluded.slice(0, MAX_LISTED)];
+  const inBoth = left.flatMap((without) =>
+    listed.flatMap((pattern) => [
+      foldNaively(without).replaceAll("*", typeFor(pattern)),
+      foldNaively(pattern).replaceAll("*", foldNaively(without).replaceAll("*", "")),
+    ]),
+  );
+  return [...new Set([...[...listed, ...left].flatMap(typesAround), ...inBoth])].filter(isType);
 }
 
 const isType = (type: string): boolean => foldNaively(type) !== "" && nameFault(type) === undefined;
 
 function actionTypeCases(rule: Rule, base: TestedAction): Case[] {
-  const { matchActionTypes = [], steps = [] } = rule.conditions ?? {};
-  const listed = [...matchActionTypes, ...steps.slice(-1)].slice(0, MAX_LISTED);
-  const types = [OTHER_TYPE, ...listed.flatMap(typesAround)].filter(isType);
-  return [...new Set(types)].map((actionType) => ({
+  const { matchActionTypes = [], excludeActionTypes = [], steps = [] } = rule.conditions ?? {};
+  const types = [OTHER_TYPE, ...typesOf([...matchActionTypes, ...steps.slice(-1)], excludeActionTypes)];
+  return types.map((actionType) => ({
     name: `action type \`${actionType}\``,
     tested: withAction(base, { actionType }),
   }));
@@ -225,40 +271,8 @@ const countedDecision = ({ conditions }: Rule): Decision => {
   return words.get(conditions?.countDecisions[0]) ?? "allow";
 };
 
-const pastOf = (change: Partial<PastAction>): PastAction => ({
-  by: "self",
-  actionType: OTHER_TYPE,
-  decision: "allow",
-  beforeMs: 0,
-  count: 1,
-  ...change,
-});
-
-/** Lists changes of a past action that decide whether it counts, with their names. */
-const pastVariants = (windowMs: number): readonly (readonly [string, Partial<PastAction>])[] => [
-  ["at the far edge of the window, outside", { beforeMs: windowMs }],
-  ["at the far edge of the window, inside", { beforeMs: windowMs - 1 }],
-  ["just now", { beforeMs: 0 }],
-  ...(["colleague", "other", "delegate"] satisfies PastAgent[]).map((by) => [`by ${BY_TEXTS[by]}`, { by }] as const),
-  ...DECISIONS.map((decision) => [`decided \`${decision}\``, { decision }] as const),
-];
-
-const BY_TEXTS = {
-  self: "the agent",
-  colleague: "an agent of its departments",
-  other: "an agent of no department",
-  delegate: "another agent on behalf of the agent",
-} as const;
-
-/** Lists the agent in other departments, where a rule counts departments. */
-function departmentVariants(rule: Rule, base: TestedAction): readonly (readonly [string, TestedAction])[] {
-  if (rule.conditions?.scope !== Scope.DEPARTMENT) return [];
-  const alone = { ...base, agent: { ...base.agent, departmentIds: [] } };
-  return [["an agent in no department", alone]];
-}
-
 function countCases({ rule, base }: CaseSource): RuleCases {
-  const { maxCount = 0n, windowSeconds = 0n, matchActionTypes = [] } = rule.conditions ?? {};
+  const { maxCount = 0n, windowSeconds = 0n, matchActionTypes = [], excludeActionTypes = [] } = rule.conditions ?? {};
   const limit = Number(maxCount);
   const windowMs = Number(windowSeconds) * 1000;
   if (limit > MAX_HISTORY) {
@@ -280,8 +294,7 @@ function countCases({ rule, base }: CaseSource): RuleCases {
       at(`${limit} past actions by ${BY_TEXTS[by]}, for ${name}`, past(limit, { by }), from),
     ),
   );
-  const types = matchActionTypes.slice(0, MAX_LISTED).flatMap(typesAround).concat(OTHER_TYPE).filter(isType);
-  const typed = [...new Set(types)].map((type) =>
+  const typed = [...typesOf(matchActionTypes, excludeActionTypes), OTHER_TYPE].map((type) =>
     at(`${limit} past actions of type \`${type}\``, past(limit, { actionType: type })),
   );
   return { groups: [bounds, variants, departments, typed], notes: [] };
@@ -290,7 +303,7 @@ function countCases({ rule, base }: CaseSource): RuleCases {
 const oldestFirst = (a: PastAction, b: PastAction): number => b.beforeMs - a.beforeMs;
 
 function orderedCases({ rule, base }: CaseSource): RuleCases {
-  const { steps = [], windowSeconds = 0n } = rule.conditions ?? {};
+  const { steps = [], windowSeconds = 0n, excludeActionTypes = [] } = rule.conditions ?? {};
   const windowMs = Number(windowSeconds) * 1000;
   const before = steps.slice(0, -1);
   const middle = Math.floor(windowMs / 2);
@@ -315,12 +328,10 @@ function orderedCases({ rule, base }: CaseSource): RuleCases {
     at(`the first step ${name}`, [{ ...(whole[0] as PastAction), ...change }, ...whole.slice(1)].sort(oldestFirst)),
   ]);
   const typed = before.slice(0, MAX_LISTED).flatMap((step, index) =>
-    typesAround(step)
-      .filter(isType)
-      .map((actionType) => {
-        const changed = { ...(whole[index] as PastAction), actionType };
-        return at(`step ${index + 1} as \`${actionType}\``, whole.with(index, changed));
-      }),
+    typesOf([step], excludeActionTypes).map((actionType) => {
+      const changed = { ...(whole[index] as PastAction), actionType };
+      return at(`step ${index + 1} as \`${actionType}\``, whole.with(index, changed));
+    }),
   );
   const others = whole.flatMap((each) => [each, pastOf({ beforeMs: each.beforeMs - 1 })]);
   const departments = departmentVariants(rule, base).flatMap(([name, from]) =>

@@ -1,5 +1,7 @@
 import { Turns } from "../async/turns.ts";
 import { Checks, type LongCheck } from "../policy/checks.ts";
+import { millionthsFrom } from "../policy/decimal.ts";
+import { withLimitResets } from "../policy/limit-resets.ts";
 import { argumentsFrom, normaliseName, toolNameFrom } from "../policy/names.ts";
 import { createPolicySet } from "../policy/policy-set.ts";
 import type {
@@ -11,6 +13,7 @@ import type {
   PolicySet,
   ToolLookup,
 } from "../policy/types.ts";
+import { BudgetPots, type PotAmount } from "../state/counters/budget-pots.ts";
 import type { HistoryEntry } from "../state/counters/log-history.ts";
 import { OrderedSequences } from "../state/counters/ordered.ts";
 import { type Membership, type Party, VelocityWindows } from "../state/counters/windows.ts";
@@ -79,22 +82,41 @@ async function runTest(
   tools: ToolLookup,
   answerLongChecks: AnswerLongChecks | undefined,
 ): Promise<TestRun> {
-  const context = contextOf(test, mandate, tools);
+  const history = new TestHistory(test, mandate);
+  const context = contextFrom(test, history, tools);
   let result = set.evaluate(context);
   if (result.missingChecks.length > 0 && answerLongChecks !== undefined) {
-    result = set.evaluate({ ...context, checks: new Checks(await answerLongChecks(result.missingChecks)) });
+    result = set.evaluate({
+      ...context,
+      checks: new Checks(await answerLongChecks(result.missingChecks), tools.lists),
+    });
   }
-  const fires = result.reasons.some(({ rule }) => rule === test.rule || rule.startsWith(`${test.rule}.`));
-  const actual = { decision: result.decision ?? "allow", fires } as const;
-  const passed = actual.decision === test.expected.decision && fires === test.expected.fires;
-  return { test, passed, actual, reasons: result.reasons };
+  const decision = result.decision ?? "allow";
+  const { reasons } = withLimitResets({ policy: result, reasons: result.reasons }, ({ counter, agentId, limit }) => {
+    const isCounted = counter.countDecisions.length === 0 || counter.countDecisions.includes(decision);
+    return history.windows().resetsAt(counter, agentId, test.atMs, { maxCount: limit, isCounted });
+  });
+  const own = reasons.filter(({ rule }) => rule === test.rule || rule.startsWith(`${test.rule}.`));
+  const resetsAtMs = own.find((reason) => reason.resetsAtMs !== undefined)?.resetsAtMs;
+  const actual = { decision, fires: own.length > 0, ...(resetsAtMs !== undefined && { resetsAtMs }) };
+  return { test, passed: isSame(actual, test.expected), actual, reasons };
 }
 
-function contextOf(tested: TestedAction, mandate: CompiledMandate, tools: ToolLookup): EvaluationContext {
+// Tests of older versions do not say when a limit has room again.
+const isSame = (actual: TestResult, { decision, fires, resetsAtMs = actual.resetsAtMs }: TestResult): boolean =>
+  actual.decision === decision && actual.fires === fires && actual.resetsAtMs === resetsAtMs;
+
+/** The rules whose counters a test has. */
+type CountingRules = Pick<CompiledMandate, "rules">;
+
+/** Builds the context of a tested action, in a workspace that has nothing else. */
+export const contextOf = (tested: TestedAction, mandate: CountingRules, tools: ToolLookup): EvaluationContext =>
+  contextFrom(tested, new TestHistory(tested, mandate), tools);
+
+function contextFrom(tested: TestedAction, history: TestHistory, tools: ToolLookup): EvaluationContext {
   const { action, agent, atMs, trust } = tested;
   const { metadata, actionType } = action;
   const toolName = toolNameFrom(action.tool, metadata, actionType, (name) => tools(name) !== undefined);
-  const history = new TestHistory(tested, mandate);
   return {
     agentId: agent.agentId,
     departmentIds: agent.departmentIds.toSorted(),
@@ -106,20 +128,22 @@ function contextOf(tested: TestedAction, mandate: CompiledMandate, tools: ToolLo
     metadata,
     trustTenths: Math.round(trust * 10),
     nowMs: atMs,
-    checks: new Checks(),
+    checks: new Checks(undefined, tools.lists),
     counterValue: (spec, { agentId }) => history.windows().read(spec, agentId, atMs),
+    potValue: (budget, { agentId }) => history.budgets().read(budget, agentId, atMs),
     sequenceStartedAtMs: (spec) => history.sequences().read(spec, agent.agentId, atMs),
   };
 }
 
-/** The windows and sequences of one test, built when a rule first reads them. */
+/** The windows, sequences and budgets of one test, built when a rule first reads them. */
 class TestHistory {
   readonly #tested: TestedAction;
-  readonly #mandate: CompiledMandate;
+  readonly #mandate: CountingRules;
   #windows: VelocityWindows | undefined;
   #sequences: OrderedSequences | undefined;
+  #budgets: BudgetPots | undefined;
 
-  constructor(tested: TestedAction, mandate: CompiledMandate) {
+  constructor(tested: TestedAction, mandate: CountingRules) {
     this.#tested = tested;
     this.#mandate = mandate;
   }
@@ -132,6 +156,21 @@ class TestHistory {
   sequences(): OrderedSequences {
     this.#sequences ??= this.#buildSequences();
     return this.#sequences;
+  }
+
+  budgets(): BudgetPots {
+    this.#budgets ??= this.#buildBudgets();
+    return this.#budgets;
+  }
+
+  #buildBudgets(): BudgetPots {
+    const budgets = new BudgetPots(membershipOf(this.#tested), WORKSPACE);
+    budgets.require(this.#mandate.rules.flatMap(({ budget }) => budget ?? []));
+    const { atMs } = this.#tested;
+    for (let missing = budgets.missing(atMs); missing !== undefined; missing = budgets.missing(atMs)) {
+      budgets.load(missing, { oldest: amountsOf(this.#tested), left: undefined, rest: [], newest: [] });
+    }
+    return budgets;
   }
 
   #buildWindows(): VelocityWindows {
@@ -158,13 +197,29 @@ class TestHistory {
   }
 }
 
-function entriesOf({ history, agent, atMs }: TestedAction): readonly HistoryEntry[] {
-  const parties: Readonly<Record<PastAgent, Party>> = {
-    self: { agentId: agent.agentId },
+function partiesOf({ agentId }: TestedAction["agent"]): Readonly<Record<PastAgent, Party>> {
+  return {
+    self: { agentId },
     colleague: { agentId: COLLEAGUE },
     other: { agentId: OTHER },
-    delegate: { agentId: DELEGATE, principalId: agent.agentId },
+    delegate: { agentId: DELEGATE, principalId: agentId },
   };
+}
+
+/** Lists the amounts of the past actions that were allowed, oldest first. */
+function amountsOf({ history, agent, atMs }: TestedAction): readonly PotAmount[] {
+  const parties = partiesOf(agent);
+  const amounts = history.flatMap(({ by, decision, beforeMs, count, amount }) => {
+    const reserved = amount === undefined || decision !== "allow" ? undefined : millionthsFrom(amount);
+    if (reserved === undefined) return [];
+    const paid = { at: atMs - beforeMs, ...parties[by], reserved, captured: 0 };
+    return Array.from({ length: count }, () => paid);
+  });
+  return amounts.sort((a, b) => a.at - b.at);
+}
+
+function entriesOf({ history, agent, atMs }: TestedAction): readonly HistoryEntry[] {
+  const parties = partiesOf(agent);
   return history.flatMap(({ by, actionType, decision, beforeMs, count }) => {
     const entry = { at: atMs - beforeMs, ...parties[by], actionType: normaliseName(actionType), decision };
     return Array.from({ length: count }, () => entry);

@@ -3,12 +3,15 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Condition, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { Work } from "../async/work.ts";
 import { contextOf } from "../decision/decide.ts";
+import { argumentPath, argumentSteps } from "../notation/argument-path.ts";
+import { type BudgetReading, type CompiledBudget, totalOf } from "../policy/budget.ts";
 import { Checks } from "../policy/checks.ts";
 import { countedAgents, coversAgent, ruleCoversAgent } from "../policy/coverage.ts";
-import { readCounters } from "../policy/evaluate.ts";
+import { amountFrom } from "../policy/decimal.ts";
+import { readCounters, readPots } from "../policy/evaluate.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { compilePatterns, toolKey } from "../policy/names.ts";
-import { argumentSteps } from "../policy/schema/argument-path.ts";
+import type { UsedList } from "../policy/lists/used-lists.ts";
+import { toolKey } from "../policy/names.ts";
 import type {
   CompiledMandate,
   CompiledRule,
@@ -17,6 +20,8 @@ import type {
   Finding,
   Principal,
 } from "../policy/types.ts";
+import type { CompiledWhen } from "../policy/when/compile-when.ts";
+import { valueOfRead } from "../policy/when/read-value.ts";
 import type { Action } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 
@@ -32,6 +37,8 @@ export interface TracedCondition {
   readonly seen: Seen;
   readonly value: JsonValue | undefined;
   readonly holds: boolean;
+  /** The lists that it looked into. */
+  readonly lists: readonly UsedList[];
 }
 
 /** Evaluation of an action by one rule. */
@@ -92,23 +99,24 @@ export function mandatesFor(
 
 /** Tests whether a rule of a mandate covers an action. */
 export function coversAction(mandate: CompiledMandate, rule: CompiledRule, context: EvaluationContext): boolean {
-  const coversAgents =
-    rule.velocity === undefined ? ruleCoversAgent(rule, context) : countedAgents(mandate, rule, context).length > 0;
+  const counts = rule.velocity !== undefined || rule.budget !== undefined;
+  const coversAgents = counts ? countedAgents(mandate, rule, context).length > 0 : ruleCoversAgent(rule, context);
   return coversAgents && coversCall(rule, context.tool?.name ?? context.toolName, context.actionType);
 }
 
 /** Tests whether a rule covers calls of a tool with a normalised action type, whoever makes them. */
 export function coversCall(
-  { tool, actionTypes }: Pick<CompiledRule, "tool" | "actionTypes">,
+  { tools, types }: Pick<CompiledRule, "tools" | "types">,
   called: string | undefined,
   actionType: string,
 ): boolean {
-  if (tool !== undefined && (called === undefined || toolKey(called) !== tool)) return false;
-  return actionTypes.length === 0 || compilePatterns(actionTypes).matches(actionType);
+  if (tools.length > 0 && (called === undefined || !tools.includes(toolKey(called)))) return false;
+  return types.matches(actionType);
 }
 
 function traceRule(mandate: CompiledMandate, rule: CompiledRule, context: EvaluationContext): TracedRule {
-  const { velocity } = rule;
+  const { velocity, budget } = rule;
+  const reads = rule.when === undefined ? [] : whenConditions(rule, rule.when, context);
   if (velocity !== undefined) {
     const conditions = readCounters(mandate, rule, velocity, context).map(
       (reading): TracedCondition => ({
@@ -119,13 +127,84 @@ function traceRule(mandate: CompiledMandate, rule: CompiledRule, context: Evalua
         seen: "present",
         value: reading.count,
         holds: rule.check(context, reading) !== undefined,
+        lists: [],
       }),
     );
-    return { mandate, rule, covers: true, fires: conditions.some(({ holds }) => holds), conditions };
+    return tracedLimit(mandate, rule, conditions, reads);
+  }
+  if (budget !== undefined) {
+    const conditions = readPots(mandate, rule, budget, context).map(
+      (reading): TracedCondition => ({
+        condition: rule.path,
+        path: reading.principalId === undefined ? "total" : "principal_total",
+        operator: "above",
+        expected: amountFrom(BigInt(budget.maxTotal)),
+        seen: seenOfPayment(budget, reading),
+        value: amountFrom(totalOf(reading)),
+        holds: rule.check(context, undefined, undefined, reading) !== undefined,
+        lists: [],
+      }),
+    );
+    return tracedLimit(mandate, rule, conditions, reads);
   }
   const finding = rule.check(context);
-  const conditions = rule.stale ? [] : conditionsOf(rule, context, finding);
-  return { mandate, rule, covers: true, fires: finding !== undefined, conditions };
+  const isExpression = rule.type === RuleType.ACTION && rule.when !== undefined && rule.actionTypes.length === 0;
+  const conditions = rule.stale || isExpression ? [] : conditionsOf(rule, context, finding);
+  return { mandate, rule, covers: true, fires: finding !== undefined, conditions: [...conditions, ...reads] };
+}
+
+function tracedLimit(
+  mandate: CompiledMandate,
+  rule: CompiledRule,
+  limits: readonly TracedCondition[],
+  reads: readonly TracedCondition[],
+): TracedRule {
+  const fires = limits.some(({ holds }) => holds);
+  return { mandate, rule, covers: true, fires, conditions: [...limits, ...reads] };
+}
+
+function seenOfPayment({ ignoresOthers }: CompiledBudget, { payment: { fault, other } }: BudgetReading): Seen {
+  switch (fault?.code) {
+    case undefined:
+      return other === undefined || ignoresOthers ? "present" : "other_currency";
+    case "ARGUMENT_MISSING":
+      return "missing";
+    case "CURRENCY_DIFFERS":
+    case "CURRENCY_MISSING":
+      return "other_currency";
+    default:
+      return "wrong_type";
+  }
+}
+
+/** Traces the expression of a rule and each value that it reads from the action. */
+function whenConditions(
+  { path, decision }: CompiledRule,
+  when: CompiledWhen,
+  context: EvaluationContext,
+): readonly TracedCondition[] {
+  const checks = new Checks(undefined, context.checks.lists.lookup);
+  const result = when.judge({ ...context, checks });
+  const condition = `${path}.when`;
+  const holds = typeof result === "boolean" ? result : decision !== "allow";
+  const whole: TracedCondition = {
+    condition,
+    path: "when",
+    operator: "is_true",
+    expected: shown(when.expression),
+    seen: typeof result === "boolean" ? "present" : "missing",
+    value: typeof result === "boolean" ? result : undefined,
+    holds,
+    lists: checks.lists.used,
+  };
+  const reads = when.reads.map((read): TracedCondition => {
+    const value = valueOfRead(read, context);
+    const seen = value === undefined ? "missing" : "present";
+    const name = argumentPath([read.variable, ...read.path]);
+    const found = { seen, value: value && shown(value) } as const;
+    return { condition, path: name, operator: "reads", expected: undefined, ...found, holds, lists: [] };
+  });
+  return [whole, ...reads];
 }
 
 function conditionsOf(
@@ -134,25 +213,27 @@ function conditionsOf(
   finding: Finding | undefined,
 ): readonly TracedCondition[] {
   const conditions = rule.source.conditions?.rules ?? [];
-  if (rule.judge !== undefined) {
+  if (rule.judges !== undefined) {
     const sources = sourcesOf(rule, context);
-    return rule
-      .judge(context)
-      .map((result, index) => traceCondition(rule, index, conditions[index], result, sources(result, index)));
+    return rule.judges.map((judge, index) => {
+      const { result, lists } = context.checks.lists.during(() => judge(context));
+      return { ...traceCondition(rule, index, conditions[index], result, sources(result, index)), lists };
+    });
   }
   const whole = wholeRule(rule, context);
   if (whole === undefined) return [];
-  return [{ condition: rule.path, seen: "present", ...whole, holds: finding !== undefined }];
+  return [{ condition: rule.path, seen: "present", ...whole, holds: finding !== undefined, lists: [] }];
 }
 
 /** Returns where each condition reads its value, given its result: of the arguments and the metadata the one that decided first. */
 function sourcesOf(
-  { type, judge }: CompiledRule,
+  { type, judges }: CompiledRule,
   context: EvaluationContext,
 ): (result: ConditionResult, index: number) => readonly EvaluationContext["arguments"][] {
   const { arguments: args, metadata } = context;
   if (type === RuleType.ARGUMENT || args === metadata) return () => [args];
-  const byArguments = judge?.({ ...context, metadata: args, checks: new Checks() }) ?? [];
+  const alone = { ...context, metadata: args, checks: new Checks(undefined, context.checks.lists.lookup) };
+  const byArguments = judges?.map((judge) => judge(alone)) ?? [];
   return (result, index) => (byArguments[index] === result ? [args, metadata] : [metadata, args]);
 }
 
@@ -162,7 +243,7 @@ function traceCondition(
   condition: Condition | undefined,
   result: ConditionResult,
   sources: readonly EvaluationContext["arguments"][],
-): TracedCondition {
+): Omit<TracedCondition, "lists"> {
   const { field = "", operator = "", value: expected } = condition ?? {};
   const value = valueAt(field, sources);
   return {

@@ -32,7 +32,7 @@ const CHANGES: ReadonlySet<ControlChange["type"]> = new Set([
 
 function isChange(event: LedgerEvent): boolean {
   if (event.kind === "decision") return event.ask !== undefined;
-  return CHANGES.has(event.change.type);
+  return event.kind === "change" && CHANGES.has(event.change.type);
 }
 
 /** The changes of a workspace's escalations on this replica. It subscribes to the log only while somebody listens. */

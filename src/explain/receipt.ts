@@ -1,8 +1,9 @@
+import { retryAfterMs } from "../retry/retry-after.ts";
 import { listAt, numberAt, textAt, valueAt } from "../verify/json.ts";
 
 /** A thing named in a sentence, which a reader can go to. */
 export interface Named {
-  readonly kind: "agent" | "tool" | "mandate" | "escalation" | "decision";
+  readonly kind: "agent" | "tool" | "mandate" | "escalation" | "decision" | "list";
   readonly id: string;
 }
 
@@ -20,7 +21,17 @@ const PAST: ReadonlyMap<string, string> = new Map([
 
 /** Explains a decision in sentences from its sealed text alone: the action, the decision and its effects. */
 export function receiptSentences(body: unknown): readonly Sentence[] {
-  return [asked(body), decided(body), ...approval(body), trust(body), ...capped(body), ...ended(body)];
+  return [
+    asked(body),
+    decided(body),
+    ...retry(body),
+    ...lists(body),
+    ...approval(body),
+    ...followed(body),
+    trust(body),
+    ...capped(body),
+    ...ended(body),
+  ];
 }
 
 /** Writes a sentence as plain text: quoted texts in backticks, names with their ids. */
@@ -76,10 +87,37 @@ function decided(body: unknown): Sentence {
   return [`${start}${PATHS.get(path) ?? "."}`];
 }
 
+/** Says from when an action that limits alone refused would pass. */
+function retry(body: unknown): readonly Sentence[] {
+  if (textAt(body, "decision") === "allow") return [];
+  const reasons = listAt(body, "reasons").map((reason) => {
+    const resetsAt = textAt(reason, "resets_at");
+    return { decision: textAt(reason, "decision"), ...(resetsAt !== "" && { resetsAtMs: Date.parse(resetsAt) }) };
+  });
+  const atMs = retryAfterMs(reasons);
+  if (atMs === undefined || Number.isNaN(atMs)) return [];
+  const time = new Date(atMs).toISOString();
+  return [[`Limits alone stood against it: one more action fits from ${time} if nothing else happens.`]];
+}
+
 /** Returns the mandate of the most decisive reason. */
 function mandateOf(body: unknown): Named | undefined {
   const id = textAt(listAt(body, "reasons")[0], "mandate_id");
   return id === "" ? undefined : { kind: "mandate", id };
+}
+
+/** Tells of the lists that rules looked into, whether they fired or not. */
+function lists(body: unknown): readonly Sentence[] {
+  return listAt(body, "lists").map((list): Sentence => {
+    const [name, digest] = [textAt(list, "name"), textAt(list, "digest")];
+    const matched = listAt(list, "matched").filter((value) => typeof value === "string");
+    const named: Part = { quoted: name, names: { kind: "list", id: name } };
+    if (digest === "") return ["Its rules looked for the list ", named, ", which did not exist."];
+    const start: Sentence = ["Its rules looked into the list ", named, " with the digest ", { quoted: digest }];
+    if (matched.length === 0) return [...start, ", and found nothing of the action in it."];
+    const values = matched.flatMap((quoted, index): Part[] => (index === 0 ? [{ quoted }] : [", ", { quoted }]));
+    return [...start, ", in which the action matched ", ...values, "."];
+  });
 }
 
 function approval(body: unknown): readonly Sentence[] {
@@ -96,6 +134,14 @@ function approval(body: unknown): readonly Sentence[] {
     sentences.push(["The caller presented ", escalationPart(presented), ", which did not change the decision."]);
   }
   if (edit !== "") sentences.push(["A person put these arguments in place of those of ", escalationPart(edit), "."]);
+  return sentences;
+}
+
+function followed(body: unknown): readonly Sentence[] {
+  const [claim, due] = [textAt(body, "claim_id"), textAt(body, "outcome_due_at")];
+  const sentences: Sentence[] = [];
+  if (claim !== "") sentences.push(["The caller claimed it as ", { quoted: claim }, ": nobody else may run it."]);
+  if (due !== "") sentences.push([`Its outcome is unknown from ${due} on, unless somebody reports it before.`]);
   return sentences;
 }
 

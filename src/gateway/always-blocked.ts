@@ -48,9 +48,6 @@ function blockingRules(
 const blocksByType = ({ type, decision, stale }: CompiledRule): boolean =>
   type === RuleType.ACTION && decision === "block" && !stale;
 
-function covers({ tool, actionTypes }: CompiledRule, actionType: string, toolName: string): boolean {
-  if (tool !== undefined && normaliseName(tool) !== toolName) return false;
-  return actionTypes.some((pattern) =>
-    pattern.endsWith("*") ? actionType.startsWith(pattern.slice(0, -1)) : actionType === pattern,
-  );
+function covers({ tool, types }: CompiledRule, actionType: string, toolName: string): boolean {
+  return (tool === undefined || normaliseName(tool) === toolName) && types.matches(actionType);
 }

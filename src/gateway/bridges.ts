@@ -17,9 +17,9 @@ import {
   type StandardSchemaV1,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
-import { nextTurn } from "../async/turns.ts";
+import { Turns } from "../async/turns.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { type Endpoint, type EndpointRequest, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
+import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
 import { type CarriedRequest, InputRounds } from "./input-rounds.ts";
 
 /** Name of the gateway where it acts as a client itself. */
@@ -54,7 +54,7 @@ async function carry(
     ...(hearsProgress ? { onprogress } : {}),
   });
   // The client has parsed the result in this turn of the event loop, and the server serialises it at once.
-  await nextTurn();
+  await new Turns().next();
   return result;
 }
 
@@ -112,7 +112,7 @@ export class StatelessBridge implements Endpoint {
   readonly #client: Client;
   readonly #handler: McpHttpHandler;
   readonly #rounds = new InputRounds();
-  readonly #watches = new WeakMap<Request, WatchEnd>();
+  readonly #served = new WeakMap<Request, Pick<EndpointRequest, "watch" | "aside">>();
   #isClosed = false;
 
   /** `client` MUST NOT be connected yet; its capabilities are `abilities`. */
@@ -142,10 +142,11 @@ export class StatelessBridge implements Endpoint {
     return this.#client.transport !== undefined;
   }
 
-  fetch({ method, headers, body, signal, watch }: EndpointRequest): Promise<Response> {
+  fetch(given: EndpointRequest): Promise<Response> {
+    const { method, headers, body, signal } = given;
     const init = { method, headers, signal, ...(body === undefined ? {} : { body }) };
     const request = new Request("http://gateway.invalid/mcp", init);
-    if (watch !== undefined) this.#watches.set(request, watch);
+    this.#served.set(request, given);
     return this.#handler.fetch(request);
   }
 
@@ -168,18 +169,20 @@ export class StatelessBridge implements Endpoint {
   }
 
   #createServer(served: Request | undefined): Server {
-    const watch = served === undefined ? undefined : this.#watches.get(served);
+    const { watch, aside } = (served && this.#served.get(served)) ?? {};
     const { capabilities, ...rest } = optionsOf(this.#client);
     // Log messages of a session belong to no request.
     const { logging: _, ...carried } = capabilities;
     const server = new Server(serverInfoOf(this.#client), { ...rest, capabilities: carried });
-    server.fallbackRequestHandler = ({ method, params }, context) =>
-      this.#rounds.serve(
+    server.fallbackRequestHandler = async ({ method, params }, context) => {
+      const result = await this.#rounds.serve(
         { method, params: carriedParams(params) },
         context,
         (request, signal, latest) => carry(this.#client, request, signal, latest),
         watch,
-      ) as never;
+      );
+      return (aside === undefined ? result : await aside.take(result)) as never;
+    };
     return server;
   }
 }

@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { link, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { Turns } from "../async/turns.ts";
 
 /** A range of user ids, bounds included. */
 export interface UidRange {
@@ -122,10 +124,11 @@ export class ChildAccounts {
     if (await this.#hasOwner(file)) return false;
     if (!(await create(taking, await this.#self("")))) return false;
     try {
-      if (await this.#hasOwner(file)) return false;
       const before = await ownerFrom(file);
+      // Without a file the account is free, and may be leased at this moment.
+      if (before === undefined || (await this.#isAlive(before))) return false;
       if (!(await killAccount(uid))) return false;
-      if (before !== undefined && before.home !== "") await this.#options.closeHome(before.home);
+      if (before.home !== "") await this.#options.closeHome(before.home);
       await rm(file, { force: true });
       return owner !== undefined && (await create(file, owner));
     } finally {
@@ -207,13 +210,25 @@ async function countedUids(): Promise<ReadonlySet<number>> {
 /** Lists the processes of the host. */
 async function processes(): Promise<readonly HostProcess[]> {
   const names = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
-  const read = names.map(async (name) => {
-    const status = await readFile(`/proc/${name}/status`, "utf8").catch(() => "");
+  const found: HostProcess[] = [];
+  const turns = new Turns();
+  for (const name of names) {
+    await turns.giveWay();
+    const status = statusOf(name);
     const hasEnded = /^State:\s+[ZX]/m.test(status);
     const [, uids] = /^Uid:\s+(.+)$/m.exec(status) ?? [];
-    return uids === undefined ? [] : [{ pid: Number(name), uids: uids.split(/\s+/).map(Number), hasEnded }];
-  });
-  return (await Promise.all(read)).flat();
+    if (uids !== undefined) found.push({ pid: Number(name), uids: uids.split(/\s+/).map(Number), hasEnded });
+  }
+  return found;
+}
+
+/** Reads the status of a process; empty if it is gone. The kernel answers from memory, faster than a thread could be asked. */
+function statusOf(name: string): string {
+  try {
+    return readFileSync(`/proc/${name}/status`, "latin1");
+  } catch {
+    return "";
+  }
 }
 
 /** Returns the start time of a process; undefined if it has ended. */

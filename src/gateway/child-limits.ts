@@ -1,7 +1,11 @@
-import { constants, writeFileSync } from "node:fs";
-import { access, mkdir, readFile, rmdir, stat, writeFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { constants, existsSync, writeFileSync } from "node:fs";
+import { access, mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+
+/** Name of a group, with the id of the process that created it. */
+const LEFT = /^mcp-(\d+)-/;
 
 /** Memory that processes share, as a control group of the kernel. */
 export interface MemoryGroup {
@@ -37,7 +41,6 @@ const REMOVE_PAUSE_MS = 50;
 export class MemoryGroups {
   readonly #maxBytes: number;
   #controller: Promise<Controller | string> | undefined;
-  #created = 0;
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
@@ -55,8 +58,8 @@ export class MemoryGroups {
   async create(): Promise<MemoryGroup | undefined> {
     const controller = await this.#find();
     if (typeof controller === "string") return undefined;
-    this.#created += 1;
-    const group = join(controller.folder, `mcp-${process.pid}-${this.#created}`);
+    // A process of the same id may have ended without removing its groups.
+    const group = join(controller.folder, `mcp-${process.pid}-${randomUUID()}`);
     await mkdir(group);
     await writeFile(join(group, controller.limitFile), String(this.#maxBytes));
     for (const [file, value] of controller.noSwap) {
@@ -70,8 +73,22 @@ export class MemoryGroups {
   }
 
   #find(): Promise<Controller | string> {
-    this.#controller ??= findController().catch((error: Error) => `memory is not bounded: ${error.message}`);
+    this.#controller ??= this.#begin().catch((error: Error) => `memory is not bounded: ${error.message}`);
     return this.#controller;
+  }
+
+  async #begin(): Promise<Controller | string> {
+    const controller = await findController();
+    if (typeof controller !== "string") await removeLeft(controller.folder);
+    return controller;
+  }
+}
+
+/** Removes the groups that ended services left behind. The kernel keeps a group that has processes. */
+async function removeLeft(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const pid = LEFT.exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) await rmdir(join(folder, name)).catch(() => undefined);
   }
 }
 

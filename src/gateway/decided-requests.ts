@@ -16,6 +16,7 @@ import { boundDigest } from "./forwarded-members.ts";
 import { disagreeingParameter, repeatedHeaders } from "./headers.ts";
 import type { Incoming } from "./incoming.ts";
 import type { KeptAnswer } from "./kept-results.ts";
+import { nameTool } from "./message-span.ts";
 import {
   createError,
   createResult,
@@ -209,6 +210,8 @@ export class DecidedRequests {
       onHeld: token === undefined ? undefined : (message, seconds) => progress(reply, token, message, seconds),
     });
     this.count(outcome);
+    const isInForce = isTool && this.#options.lists.lastReviewed(exchange, params, tool)?.status === "active";
+    if (exchange.span !== undefined && isInForce) nameTool(exchange.span, tool);
     return outcome;
   }
 

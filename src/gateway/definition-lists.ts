@@ -14,6 +14,7 @@ import { type Exchange, envelopeOf } from "./exchange.ts";
 import { LISTS, type ListedKind, listDefinitions, listingFrom, ttlMsOf } from "./listing.ts";
 import { earliestListing, type Look, Looks, type Taken } from "./looks.ts";
 import type { RpcRequest, RpcResponse } from "./messages.ts";
+import type { UpstreamFaults } from "./upstream-faults.ts";
 import { matchesTemplate } from "./uri-template.ts";
 
 /** Parts of `DefinitionLists`. */
@@ -22,6 +23,7 @@ export interface DefinitionListsOptions {
   readonly logs: WorkspaceLogs;
   /** Pot of the bytes of servers' messages. */
   readonly answers: SharedPot;
+  readonly faults: UpstreamFaults;
 }
 
 /** Age of the listing that a call relies on: up to the server's `drift`, or a listing that begins now. */
@@ -51,14 +53,16 @@ export class DefinitionLists {
   readonly #definitions: DefinitionListsOptions["definitions"];
   readonly #logs: WorkspaceLogs;
   readonly #answers: SharedPot;
+  readonly #faults: UpstreamFaults;
   readonly #looks = new Looks();
   /** Sessions for which definitions of a kind have been listed. */
   readonly #begun = new Map<ListedKind, WeakSet<object>>();
 
-  constructor({ definitions, logs, answers }: DefinitionListsOptions) {
+  constructor({ definitions, logs, answers, faults }: DefinitionListsOptions) {
     this.#definitions = definitions;
     this.#logs = logs;
     this.#answers = answers;
+    this.#faults = faults;
   }
 
   /** Returns the last review of a tool; undefined before the first one. `params` are those of the caller's request. */
@@ -92,7 +96,7 @@ export class DefinitionLists {
           isScrubbed: server.scrub.length > 0,
           held,
         };
-        const { ttlMs, ...listing } = await listDefinitions(link, kind, signal);
+        const { ttlMs, ...listing } = await this.#faults.listing(server, () => listDefinitions(link, kind, signal));
         return { reviewed: await this.#definitions.review(server, kind, listing, caller.keyId), ttlMs };
       });
     const { taken } = look;

@@ -1,7 +1,6 @@
 import type { Pool } from "pg";
 import { actionDigest } from "../decision/action-digest.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import { toolNameFrom } from "../policy/names.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { stored } from "../store/database.ts";
@@ -46,12 +45,6 @@ export async function findEarlier(
 
 /** Computes the digest that an approval of an action is bound to. */
 export function approvedDigest({ policies, settings }: WorkspaceState, action: Action): string {
-  const named = toolNameFrom(
-    action.tool,
-    action.metadata,
-    action.actionType,
-    (name) => policies.tool(name) !== undefined,
-  );
-  const tool = named === undefined ? undefined : policies.tool(named)?.schema;
-  return actionDigest(action, tool?.name ?? named, tool, settings.approval_ignores).digest;
+  const { name, schema } = policies.toolCalledBy(action);
+  return actionDigest(action, name, schema, settings.approval_ignores).digest;
 }

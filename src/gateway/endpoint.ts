@@ -1,5 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import type { SetAside } from "./set-aside.ts";
 
 /** A request to an upstream server in Streamable HTTP. */
 export interface EndpointRequest {
@@ -11,6 +12,8 @@ export interface EndpointRequest {
   readonly signal: AbortSignal;
   /** Watch over the caller's rights, for a call that waits longer than its request. Default: the rights never end. */
   readonly watch?: WatchEnd;
+  /** Takes members of the result, which the caller puts back. Default: the response has the whole result. */
+  readonly aside?: SetAside | undefined;
 }
 
 /** Calls back once when a caller loses its right to call. Resolves with the function that ends the watch. */

@@ -8,14 +8,15 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
-import { errorTypeOf, type Tracing } from "../tracing/tracing.ts";
+import { errorTypeOf, type Span, type Tracing } from "../tracing/tracing.ts";
 import type { McpCaller } from "./caller.ts";
 import { type Endpoint, type Generation, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
 import { SESSION_HEADER } from "./headers.ts";
-import { errorTypeOfResponse, startRequestSpan, withPlace } from "./message-span.ts";
+import { endWithOutcome, startRequestSpan, withPlace } from "./message-span.ts";
 import {
   createResult,
   errorFromFault,
+  outcomeOf,
   type RpcId,
   type RpcMessage,
   type RpcRequest,
@@ -52,12 +53,15 @@ export interface Exchange {
   readonly bytes: number;
   /** Place in the trace of the message; undefined for a message without one. */
   readonly trace: TracePlace | undefined;
+  /** Span of the message; undefined if nothing is recorded. */
+  readonly span: Span | undefined;
   /** Aborts when the client disconnects or cancels the call, when its key ends, or when the service closes. */
   readonly ending: AbortController;
 }
 
 /** A client's message in flight before it has an endpoint. */
-export interface Unrouted extends Pick<Exchange, "caller" | "server" | "publicUrl" | "ending" | "bytes" | "trace"> {
+export interface Unrouted
+  extends Pick<Exchange, "caller" | "server" | "publicUrl" | "ending" | "bytes" | "trace" | "span"> {
   readonly reply: Reply;
 }
 
@@ -124,7 +128,8 @@ export class Forwarding {
     const { headers } = sent;
     const body = JSON.stringify(sent.message);
     try {
-      const response = await endpoint.fetch({ method: "POST", headers, body, signal: ending.signal, watch });
+      const { signal } = ending;
+      const response = await endpoint.fetch({ method: "POST", headers, body, signal, watch, aside: call?.aside });
       if (call === undefined) span?.end();
       else call.span = span;
       return response;
@@ -171,9 +176,10 @@ export class Forwarding {
       return awaited?.id === id && awaited.isForwarded && !awaited.isAnswered ? awaited : undefined;
     };
     try {
+      const response = await ask();
       const end = await relay({
         server: server.name,
-        response: await ask(),
+        response,
         reply,
         id: call?.id,
         maxBytes,
@@ -185,11 +191,12 @@ export class Forwarding {
         },
         passes: (message) => this.#passes(exchange, message),
         awaits: (id) => callOf(id) !== undefined,
-        transform: (given) => {
-          const answered = callOf(given.id);
-          if (answered === undefined) return given;
+        transform: (response) => {
+          const answered = callOf(response.id);
+          if (answered === undefined) return response;
+          const given = answered.aside.putBack(response, held);
           answered.isAnswered = true;
-          answered.span?.end(errorTypeOfResponse(given));
+          if (answered.span !== undefined) endWithOutcome(answered.span, outcomeOf(given));
           answered.onAnswered?.();
           if (call === undefined) session?.open.delete(given.id);
           if (scrubber !== undefined) return scrubber.response(answered.method, given, answered.transform);
@@ -204,6 +211,7 @@ export class Forwarding {
         if (end === "answered") reply.end();
         return end;
       }
+      if (!response.ok) call.span?.end(String(response.status));
       return await this.#unanswered(exchange, call, end);
     } catch (error) {
       call?.span?.end(errorTypeOf(ending.signal.aborted ? ending.signal.reason : error));
@@ -247,6 +255,7 @@ export class Forwarding {
         ? ending.signal.reason
         : upstreamUnavailable(server.name, "closed its stream before the response");
       noteFault(this.#options.log, server, reason);
+      call.span?.end(errorTypeOf(reason));
       if (!reply.isOver) await reply.finish(errorFromFault(call.id, reason));
       return "answered";
     }
@@ -292,10 +301,15 @@ export function envelopeOf(params: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(meta).filter(([name]) => name.startsWith("io.modelcontextprotocol/")));
 }
 
-/** Logs a fault of a server, or an unexpected fault. Refusals by the control plane are not logged. */
+const LOGGED_FAULTS: ReadonlySet<ErrorReason> = new Set([
+  ErrorReason.MCP_UPSTREAM_UNAVAILABLE,
+  ErrorReason.STORE_UNAVAILABLE,
+]);
+
+/** Logs a fault of a server or of the database, or an unexpected fault. Refusals by the control plane are not logged. */
 export function noteFault(log: StoreLog, { workspaceId, name }: McpServer, error: unknown): void {
   const known = error instanceof ControlPlaneError ? error : undefined;
-  if (known !== undefined && known.reason !== ErrorReason.MCP_UPSTREAM_UNAVAILABLE) return;
+  if (known !== undefined && !LOGGED_FAULTS.has(known.reason)) return;
   const cause = known === undefined ? stackOf(error) : stackOf(known.cause);
   log.warn({ workspaceId, server: name, fault: known?.message, cause }, "mcp request failed");
 }

@@ -1,5 +1,4 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { Turns } from "../async/turns.ts";
 import { doInTurns, type Work } from "../async/work.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
@@ -21,12 +20,6 @@ const FRAMING = new Set([
 ]);
 /** Prefix of the gateway's own members of `_meta`, which only the gateway writes. */
 const OWN_PREFIX = /^agentcontrol[./]/i;
-/** Text that may hold such a member, written plainly or with escapes. */
-const MAY_BE_OWN = /agentcontrol|\\u00/i;
-/** Characters that are searched at once, and those by which two parts overlap: a little more than the longest match. */
-const PART = 1_048_576;
-const OVERLAP = 16;
-
 type MetaRules = Pick<McpServer, "passMeta">;
 
 /**
@@ -57,8 +50,12 @@ function withoutMeta(params: JsonObject, { passMeta }: MetaRules): JsonObject {
   if (meta === undefined) return params;
   const { _meta, ...rest } = params;
   if (!isJsonObject(meta)) return rest;
+  // Which belongs to the place in the trace.
+  const hasPlace = mayPassOn("traceparent", ownValue(meta, "traceparent"));
   const passes = (name: string): boolean =>
-    !OWN_PREFIX.test(name) && (META.has(name) || name.startsWith(META_PREFIX) || passMeta.includes(name));
+    !isOwn(name) &&
+    (name !== "tracestate" || hasPlace) &&
+    (META.has(name) || name.startsWith(META_PREFIX) || passMeta.includes(name));
   return {
     ...rest,
     _meta: Object.fromEntries(Object.entries(meta).filter(([name, value]) => passes(name) && mayPassOn(name, value))),
@@ -81,24 +78,37 @@ export function boundDigest(params: JsonObject, read: readonly string[]): string
 
 /**
  * Removes the members of every `_meta` under the gateway's own prefix from a server's message or other JSON, at any depth, so that
- * only the gateway speaks of decisions. `text` is the JSON as it came.
+ * only the gateway speaks of decisions.
  */
-export async function withoutOwnMeta<T>(json: T, text: string): Promise<T> {
-  if (!(await mayBeOwn(text))) return json;
-  return (await doInTurns(stripping(json as JsonValue, { values: 0 }))) as T;
+export async function withoutOwnMeta<T>(json: T): Promise<T> {
+  return (await doInTurns(removingOwnMeta(json as JsonValue))) as T;
 }
 
-async function mayBeOwn(text: string): Promise<boolean> {
-  const turns = new Turns();
-  for (let start = 0; start < text.length; start += PART - OVERLAP) {
-    if (MAY_BE_OWN.test(text.slice(start, start + PART))) return true;
-    await turns.giveWay();
+/** Does as `withoutOwnMeta`, as work that may pause. */
+export function* removingOwnMeta(json: JsonValue): Work<JsonValue> {
+  return (yield* searching(json)) ? yield* stripping(json, { values: 0 }) : json;
+}
+
+/** Values after which the work may pause. */
+const PAUSE = 512;
+
+/** Tests for a member under the gateway's own prefix. Few messages have one, and only those are built anew. */
+function* searching(json: JsonValue): Work<boolean> {
+  const open = [json];
+  for (let seen = 1; open.length > 0; seen++) {
+    if (seen % PAUSE === 0) yield;
+    const value = open.pop() as JsonValue;
+    if (Array.isArray(value)) {
+      for (const each of value) if (!isScalar(each)) open.push(each);
+    } else if (isJsonObject(value)) {
+      for (const [name, each] of Object.entries(value)) {
+        if (name === "_meta" && isJsonObject(each) && Object.keys(each).some(isOwn)) return true;
+        if (!isScalar(each)) open.push(each);
+      }
+    }
   }
   return false;
 }
-
-/** Values after which stripping may pause. */
-const PAUSE = 512;
 
 function* stripping(value: JsonValue, seen: { values: number }): Work<JsonValue> {
   seen.values += 1;
@@ -119,5 +129,7 @@ function* stripping(value: JsonValue, seen: { values: number }): Work<JsonValue>
 
 const isScalar = (value: JsonValue): boolean => typeof value !== "object" || value === null;
 
+const isOwn = (name: string): boolean => OWN_PREFIX.test(name);
+
 const withoutOwn = (meta: JsonObject): JsonObject =>
-  Object.fromEntries(Object.entries(meta).filter(([name]) => !OWN_PREFIX.test(name)));
+  Object.fromEntries(Object.entries(meta).filter(([name]) => !isOwn(name)));

@@ -17,6 +17,7 @@ import type { McpServer, McpServers } from "../registry/mcp-servers.ts";
 import { createHeldBytes, maxHeldBytesFor, WAITING_OVERHEAD } from "../server/held-bytes.ts";
 import { sendJson } from "../server/http-reply.ts";
 import type { CountCall } from "../server/rate-limits.ts";
+import type { NoteRefusal } from "../server/refusals.ts";
 import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
@@ -69,6 +70,8 @@ export interface GatewayOptions
     DefinitionListsOptions,
     Omit<ForwardingOptions, "serverTasks">,
     SessionsOptions {
+  /** Logs refused calls. */
+  readonly noteRefusal: NoteRefusal;
   readonly servers: Pick<McpServers, "find">;
   readonly callers: Pick<McpCallers, "identify">;
   readonly ends: Pick<McpEnds, "watch" | "endOf" | "endSeenBy">;
@@ -142,7 +145,7 @@ export class McpGateway {
     this.#tasks = new EscalationTasks({ calls, lists, forwarding, ends, log, pot: options.taskPot, onOutcome });
     new Gauge({
       name: "acp_mcp_sessions",
-      help: "Open MCP sessions of this process.",
+      help: "Open MCP sessions.",
       registers: [options.metrics],
       collect() {
         this.set(sessions.size);
@@ -161,7 +164,7 @@ export class McpGateway {
       const caller = await callers.identify(request, this.#resourceOf(request, name)).catch((error: unknown) => {
         throw this.#unidentified(error);
       });
-      this.#options.countCall(caller);
+      await this.#options.countCall(caller);
       await this.#serve(request, response, name, caller);
     } catch (error) {
       this.#refuse(request, response, name, error);
@@ -190,10 +193,10 @@ export class McpGateway {
    * rules about them can be written before they are used. Rejects with MCP_UPSTREAM_UNAVAILABLE.
    */
   async refresh(server: McpServer, by: string, signal: AbortSignal): Promise<ReviewedDefinitions> {
-    const { upstreams, definitions, logs, answers } = this.#options;
+    const { upstreams, definitions, logs, answers, faults } = this.#options;
     const reviewed = new Map<McpDefinitionKind, readonly ReviewedDefinition[]>();
     await answers.during(server, async (held) => {
-      const listed = await upstreams.listOnce(server, held, signal);
+      const listed = await faults.listing(server, () => upstreams.listOnce(server, held, signal));
       await registerMethodTools(await logs.of(server.workspaceId), server, by);
       for (const [kind, listing] of listed) {
         reviewed.set(kind, [...(await definitions.review(server, kind, listing, by)).values()]);
@@ -226,7 +229,16 @@ export class McpGateway {
       const now = { ...caller, isEnded };
       const publicUrl = resource.resourceOf(request, "");
       const reply = new Reply(response);
-      await this.#method(request, { caller: now, server, publicUrl, reply, bytes: 0, trace: undefined, ending });
+      await this.#method(request, {
+        caller: now,
+        server,
+        publicUrl,
+        reply,
+        bytes: 0,
+        trace: undefined,
+        span: undefined,
+        ending,
+      });
     } finally {
       unwatch();
     }
@@ -260,7 +272,8 @@ export class McpGateway {
   #post(request: IncomingMessage, given: Unrouted): Promise<void> {
     return this.#held.during(given.caller, async (held) => {
       held.add(WAITING_OVERHEAD);
-      const body = await readJsonBody(request, this.#options.maxBodyBytes, (bytes) => held.add(bytes));
+      const { maxBodyBytes: maxBytes } = this.#options;
+      const body = await readJsonBody(request, { maxBytes }, (bytes) => held.add(bytes));
       const { caller, ending } = given;
       const { workspaceId, agentId } = caller;
       const step = { workspaceId, agentId, bytes: body.length, signal: ending.signal };
@@ -270,9 +283,10 @@ export class McpGateway {
       const incoming = incomingFrom(request, value);
       if ("status" in incoming) return given.reply.json(incoming.status, incoming.body);
       const trace = traceOf(request, incoming);
-      await traced(this.#options.tracing, incoming, trace, request, (place) =>
-        this.#receive(request, { ...given, bytes: weight, trace: place }, incoming),
-      );
+      await traced(this.#options.tracing, incoming, trace, request, {
+        reply: given.reply,
+        serve: (place, span) => this.#receive(request, { ...given, bytes: weight, trace: place, span }, incoming),
+      });
     });
   }
 
@@ -310,7 +324,8 @@ export class McpGateway {
     if (generation === "stateless") {
       // Nothing is open in a stateless request that a response or notification could name.
       if (isResponse(message) || (!isRequest(message) && isTableMethod(message.method))) return this.#dropped(given);
-      const endpoint = await this.#options.upstreams.stateless(server, caller.agentId, message.params);
+      const { upstreams, faults } = this.#options;
+      const endpoint = await faults.during(server, () => upstreams.stateless(server, caller.agentId, message.params));
       const exchange = { ...given, generation, endpoint, headers, session: undefined };
       if (!isRequest(message)) return this.#pass(exchange, message);
       return this.#request(exchange, message, method, parameters);
@@ -414,8 +429,9 @@ export class McpGateway {
   /** Answers a request that failed before its exchange. */
   #refuse(request: IncomingMessage, response: ServerResponse, name: string, thrown: unknown): void {
     const cause = thrown instanceof KeyRefusal ? thrown.error : thrown;
+    this.#options.noteRefusal(request, PREFIX, cause);
     const error = controlPlaneErrorFrom(cause);
-    if (!(cause instanceof ControlPlaneError))
+    if (!(cause instanceof ControlPlaneError) || error.reason === ErrorReason.STORE_UNAVAILABLE)
       this.#options.log.error({ server: name, cause: stackOf(cause) }, "mcp request failed");
     if (response.headersSent || response.destroyed) return void response.destroy();
     const { message, metadata, reason } = error;

@@ -75,6 +75,8 @@ export function passedHeaders(request: IncomingMessage, message?: RpcMessage): H
     const value = headerOf(request, name);
     if (value !== undefined && mayPassOn(name, value)) headers[name] = value;
   }
+  // It belongs to the place in the trace, which is missing or malformed.
+  if (headers.traceparent === undefined) delete headers.tracestate;
   return headers;
 }
 

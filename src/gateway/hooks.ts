@@ -5,13 +5,14 @@ import type { Logger } from "pino";
 import type { Portion, SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { cancelled, methodNotAllowed, reportFault } from "../server/errors.ts";
+import { cancelled, methodNotAllowed, type OutageReport, reportFault } from "../server/errors.ts";
 import { createHeldBytes, maxHeldBytesFor, WAITING_OVERHEAD } from "../server/held-bytes.ts";
 import type { HttpRoute } from "../server/http.ts";
 import { headerOf, sendError, sendJson } from "../server/http-reply.ts";
 import { requestIdFrom } from "../server/incoming-call.ts";
 import type { LargeRequests } from "../server/large-requests.ts";
 import type { CountCall } from "../server/rate-limits.ts";
+import type { NoteRefusal } from "../server/refusals.ts";
 import { readRequestJson } from "../server/request-json.ts";
 import { readJsonBody } from "../server/rest/request.ts";
 import { assertStorableJson } from "../server/validation.ts";
@@ -36,6 +37,10 @@ export interface CodingAgentHooksOptions {
   /** Queue for large events. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly log: Logger;
+  /** Watch that faults of the database are reported to, in place of a line for each. Default: a line for each. */
+  readonly outage?: OutageReport | undefined;
+  /** Logs refused calls. */
+  readonly noteRefusal: NoteRefusal;
   /** Records every event as a span. Default: nothing is recorded. */
   readonly tracing?: Tracing | undefined;
   /** Base URL of the dashboard's pages; undefined if it is unknown. */
@@ -159,7 +164,7 @@ export class CodingAgentHooks {
   async #identify(request: IncomingMessage, nonce: string | undefined): Promise<McpCaller> {
     if (nonce !== undefined && !NONCE.test(nonce)) throw invalidField("X-Hook-Nonce", "must be 64 hexadecimal digits");
     const caller = await this.#options.callers.identify(request, undefined);
-    this.#options.countCall(caller);
+    await this.#options.countCall(caller);
     return caller;
   }
 
@@ -171,7 +176,7 @@ export class CodingAgentHooks {
     const { ends, maxBodyBytes, publicUrl } = this.#options;
     const settings = settingsFrom(client, query);
     held.add(WAITING_OVERHEAD);
-    const body = await readJsonBody(request, maxBodyBytes, (bytes) => held.add(bytes));
+    const body = await readJsonBody(request, { maxBytes: maxBodyBytes }, (bytes) => held.add(bytes));
     const ending = new AbortController();
     response.once("close", () => {
       if (!response.writableFinished) ending.abort(cancelled());
@@ -200,12 +205,9 @@ export class CodingAgentHooks {
   #denial(client: CodingAgent, request: IncomingMessage, error: unknown): Reply {
     const key = headerOf(request, "x-api-key");
     const requestId = requestIdFrom(headerOf(request, "x-request-id"));
-    const fault = reportFault(this.#options.log, error, {
-      requestId,
-      method: `${PREFIX}/${client}`,
-      wire: "rest",
-      key,
-    });
+    const call = { requestId, method: `${PREFIX}/${client}`, wire: "rest", key } as const;
+    this.#options.noteRefusal(request, call.method, error);
+    const fault = reportFault(this.#options.log, error, call, this.#options.outage);
     const reason = `The control plane could not decide: ${fault.message}. The tool did not run.`;
     return { answer: { kind: "deny", reason } };
   }

@@ -6,20 +6,27 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import { type TracePlace, traceparentOf } from "../tracing/trace-context.ts";
 import { errorTypeOf, type Span, type Tracing } from "../tracing/tracing.ts";
 import type { Incoming } from "./incoming.ts";
-import type { RpcMessage, RpcResponse } from "./messages.ts";
+import type { RpcMessage, RpcOutcome } from "./messages.ts";
+import type { Reply } from "./reply.ts";
 
 const KNOWN: ReadonlySet<string> = new Set([...TABLE_METHODS, "initialize", "ping"]);
 
 /** Returns the name of a method for spans: callers may send any text as a method. */
 const methodOf = (method: string): string => (KNOWN.has(method) ? method : "_OTHER");
 
-/** Serves a message of a client in a span of its own, unless nothing is recorded. `trace` is the place that its client sent. */
+/**
+ * Serves a message of a client in a span of its own, unless nothing is recorded. `trace` is the place that its client sent. The span
+ * tells the error in the reply.
+ */
 export async function traced(
   tracing: Tracing | undefined,
   { message }: Pick<Incoming, "message">,
   trace: TracePlace | undefined,
   request: IncomingMessage,
-  serve: (place: TracePlace | undefined) => Promise<void>,
+  {
+    reply,
+    serve,
+  }: { readonly reply: Reply; readonly serve: (place: TracePlace | undefined, span?: Span) => Promise<void> },
 ): Promise<void> {
   if (tracing === undefined || !("method" in message)) return serve(trace);
   const method = methodOf(message.method);
@@ -32,8 +39,10 @@ export async function traced(
   };
   const span = tracing.start(method, { kind: "server", parent: trace, attributes });
   try {
-    await serve(span.isSampled ? span : trace);
-    span.end();
+    await serve(span.isSampled ? span : trace, span);
+    const { status, outcome } = reply;
+    if (outcome !== undefined) endWithOutcome(span, outcome);
+    else span.end(status >= 400 ? String(status) : undefined);
   } catch (error) {
     span.end(errorTypeOf(error));
     throw error;
@@ -55,14 +64,19 @@ export function startRequestSpan(
   const tool = method === "tools/call" ? toolOf(message.params) : undefined;
   const attributes = {
     "mcp.method.name": method,
-    "gen_ai.tool.name": tool,
-    "gen_ai.operation.name": tool === undefined ? undefined : "execute_tool",
     "agentcontrol.mcp_server": name,
     "network.transport": url === null ? "pipe" : "tcp",
     "server.address": url === null ? undefined : new URL(url).hostname,
   };
-  const spanName = tool === undefined ? method : `${method} ${tool}`;
-  return tracing.start(spanName, { kind: "client", parent: trace, attributes });
+  const span = tracing.start(method, { kind: "client", parent: trace, attributes });
+  if (tool !== undefined) nameTool(span, tool);
+  return span;
+}
+
+/** Names the tool that a call is for, which MUST be in force: callers may send any text as a name. */
+export function nameTool(span: Span, tool: string): void {
+  span.rename(`tools/call ${tool}`);
+  span.set({ "gen_ai.tool.name": tool, "gen_ai.operation.name": "execute_tool" });
 }
 
 function toolOf(params: JsonObject | undefined): string | undefined {
@@ -91,8 +105,9 @@ export function withPlace<T extends RpcMessage>(
   };
 }
 
-/** Returns the class of the error in a response; undefined for a result that is no error. */
-export function errorTypeOfResponse({ error, result }: RpcResponse): string | undefined {
-  if (error !== undefined) return String(error.code);
-  return result?.isError === true ? "tool_error" : undefined;
+/** Ends the span of a request that was answered. */
+export function endWithOutcome(span: Span, { code, isToolError }: RpcOutcome): void {
+  const status = code === undefined ? undefined : String(code);
+  span.set({ "rpc.status_code": status });
+  span.end(status ?? (isToolError ? "tool_error" : undefined));
 }

@@ -50,6 +50,20 @@ const isId = (value: unknown): value is RpcId =>
 export const isRequest = (message: RpcMessage): message is RpcRequest => "method" in message && "id" in message;
 export const isResponse = (message: RpcMessage): message is RpcResponse => !("method" in message);
 
+/** How a request ended, without its contents. */
+export interface RpcOutcome {
+  /** Code of the error; undefined for a result. */
+  readonly code: number | undefined;
+  /** True for a result that tells that a tool failed, or that its call was refused. */
+  readonly isToolError: boolean;
+}
+
+/** Returns how a response says that its request ended. */
+export const outcomeOf = ({ error, result }: RpcResponse): RpcOutcome => ({
+  code: error?.code,
+  isToolError: result?.isError === true,
+});
+
 /** Returns the value as a JSON-RPC message; undefined for any other value. */
 export function rpcMessageFrom(value: unknown): RpcMessage | undefined {
   if (!isJsonObject(value as JsonValue)) return undefined;

@@ -1,5 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { createParser } from "eventsource-parser";
+import { Turns } from "../async/turns.ts";
 import { type JsonBounds, JsonFault, readJson } from "../json/read-json.ts";
 import { type RpcMessage, rpcMessageFrom, type SseEvent } from "./messages.ts";
 
@@ -42,9 +43,12 @@ export async function readText(
   hold: (bytes: number) => void = () => undefined,
 ): Promise<string> {
   const decoder = new TextDecoder();
+  const turns = new Turns();
   let text = "";
   let size = 0;
   for await (const chunk of body ?? []) {
+    // Bodies that arrive at the same time would otherwise be read in one turn.
+    await turns.giveWay();
     size += chunk.byteLength;
     // Leaving the loop cancels the body.
     if (size > maxBytes) throw new MessageTooLarge(`more than ${maxBytes} bytes`);

@@ -92,7 +92,7 @@ async function relayBody(options: Relay, isJson: boolean): Promise<RelayEnd> {
   const json = isJson ? await readServerJson(text) : undefined;
   const message = json === undefined ? undefined : rpcMessageFrom(json);
   if (message !== undefined && isResponse(message) && message.id === id && options.awaits(id)) {
-    await reply.finish(await options.transform(await withoutOwnMeta(message, text)), response.status);
+    await reply.finish(await options.transform(await withoutOwnMeta(message)), response.status);
     return "answered";
   }
   if (response.ok && text === "") {
@@ -102,7 +102,7 @@ async function relayBody(options: Relay, isJson: boolean): Promise<RelayEnd> {
   }
   // An error from before the message was read has no id, or is plain text.
   if (!response.ok && !reply.hasBegun) {
-    const given = json === undefined ? undefined : await writeJson(await withoutOwnMeta(json, text));
+    const given = json === undefined ? undefined : await writeJson(await withoutOwnMeta(json));
     const shown = (await options.scrubber?.text(given ?? text)) ?? given ?? text;
     reply.text(response.status, given === undefined ? "text/plain; charset=utf-8" : "application/json", shown);
     return "ended";
@@ -122,6 +122,7 @@ async function relayStream(options: Relay): Promise<RelayEnd> {
       held.add(chunk.byteLength);
       // An endpoint within this process gives a whole message at once, and has just written it.
       if (chunk.byteLength > LARGE_CHUNK) await turns.next();
+      else await turns.giveWay();
       const events = reader.next(chunk);
       for (const event of events) {
         await turns.giveWay();
@@ -156,7 +157,7 @@ async function passed(options: Relay, text: string): Promise<RpcMessage | undefi
     options.onDropped("is not a JSON-RPC message");
     return undefined;
   }
-  const message = await withoutOwnMeta(given, text);
+  const message = await withoutOwnMeta(given);
   if (!isResponse(message)) {
     options.onMethod(message.method);
     const { scrubber, onDropped } = options;

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
+import { Turns } from "../async/turns.ts";
 import { writeJson } from "../json/write-json.ts";
-import { type RpcMessage, type SseEvent, sseText } from "./messages.ts";
+import { isResponse, outcomeOf, type RpcMessage, type RpcOutcome, type SseEvent, sseText } from "./messages.ts";
 
 const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 const STREAM_HEADERS = {
@@ -11,6 +12,9 @@ const STREAM_HEADERS = {
 };
 /** Milliseconds between comments on an idle stream: common proxies drop a connection after 30 s without traffic. */
 const KEEP_ALIVE_MS = 15_000;
+
+/** Characters above which a text has a turn of the event loop of its own, in which it is encoded and sent. */
+const LARGE_TEXT = 262_144;
 
 /** Receiver of a response: a client, or a buffer for a client that asks later. */
 export type Answer = Pick<
@@ -34,6 +38,7 @@ export class Reply {
   /** Headers of every response of the exchange, such as the session. */
   readonly #headers: Record<string, string> = {};
   #keepAlive: NodeJS.Timeout | undefined;
+  #outcome: RpcOutcome | undefined;
   /** Resolves with true once the last write was handed to the connection. */
   #written = Promise.resolve(false);
 
@@ -49,6 +54,16 @@ export class Reply {
   /** True once the response is complete or nobody reads it any more. */
   get isOver(): boolean {
     return this.#response.destroyed || this.#response.writableEnded;
+  }
+
+  /** Status of HTTP. */
+  get status(): number {
+    return this.#response.statusCode;
+  }
+
+  /** Outcome of the request; undefined if the reply has no response of JSON-RPC. */
+  get outcome(): RpcOutcome | undefined {
+    return this.#outcome;
   }
 
   /**
@@ -91,12 +106,14 @@ export class Reply {
 
   /** Writes a message as an event. `place`: its name and id. */
   async message(message: RpcMessage, place: Partial<SseEvent> = { event: "message" }): Promise<void> {
-    await this.event({ ...place, data: await writeJson(message) });
+    if (isResponse(message)) this.#outcome = outcomeOf(message);
+    await this.event({ ...place, data: await textOf(message) });
   }
 
   /** Answers with one message: as JSON, or as the last event of the stream that has begun. */
   async finish(message: RpcMessage, status = 200): Promise<void> {
-    const text = await writeJson(message);
+    if (isResponse(message)) this.#outcome = outcomeOf(message);
+    const text = await textOf(message);
     if (!this.hasBegun) return this.text(status, "application/json", text);
     await this.event({ event: "message", data: text });
     this.end();
@@ -155,4 +172,10 @@ export class Reply {
       response.on("drain", settle).on("close", settle);
     });
   }
+}
+
+async function textOf(message: RpcMessage): Promise<string> {
+  const text = await writeJson(message);
+  if (text.length > LARGE_TEXT) await new Turns().next();
+  return text;
 }

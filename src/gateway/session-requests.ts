@@ -5,6 +5,7 @@ import { headerOf, passedHeaders, SESSION_HEADER } from "./headers.ts";
 import type { RpcRequest } from "./messages.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { OpenCall, type Session, type Sessions } from "./sessions.ts";
+import type { UpstreamFaults } from "./upstream-faults.ts";
 import type { Upstreams } from "./upstreams.ts";
 
 /** Parts of `SessionRequests`. */
@@ -14,6 +15,7 @@ export interface SessionRequestsOptions {
   readonly ends: Pick<McpEnds, "watch">;
   readonly upstreams: Pick<Upstreams, "stateful">;
   readonly lists: Pick<DefinitionLists, "filter">;
+  readonly faults: Pick<UpstreamFaults, "during">;
 }
 
 /** Serves the requests that begin, read and end a session: `initialize`, GET and DELETE. */
@@ -30,7 +32,11 @@ export class SessionRequests {
   }
 
   /** Opens a session. */
-  async initialize(given: Unrouted, headers: Exchange["headers"], message: RpcRequest): Promise<void> {
+  initialize(given: Unrouted, headers: Exchange["headers"], message: RpcRequest): Promise<void> {
+    return this.#options.faults.during(given.server, () => this.#initialize(given, headers, message));
+  }
+
+  async #initialize(given: Unrouted, headers: Exchange["headers"], message: RpcRequest): Promise<void> {
     const { sessions, forwarding, ends, upstreams, lists } = this.#options;
     const { caller, server, reply } = given;
     const session = await sessions.open(caller, server, () =>

@@ -5,12 +5,13 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
-import type { Span } from "../tracing/tracing.ts";
+import { errorTypeOf, type Span } from "../tracing/tracing.ts";
 import type { McpCaller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RpcId, RpcRequest, RpcResponse } from "./messages.ts";
 import { createSessionPot } from "./pots.ts";
 import { ServerRequests } from "./server-requests.ts";
+import { SetAside } from "./set-aside.ts";
 
 /** Milliseconds after which a session without a request or an open stream is closed. */
 const IDLE_MS = 1_800_000;
@@ -35,6 +36,8 @@ export class OpenCall {
   onCancelled: ((reason: string) => boolean) | undefined;
   /** Changes the response before the client gets it, on whichever stream it comes. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
+  /** Members of its result that the endpoint gives beside the response. */
+  readonly aside = new SetAside();
   /** True once the call was sent to the upstream server. */
   isForwarded = false;
   /** True once the server has answered the call. */
@@ -98,7 +101,10 @@ export class Session {
   /** Gives the session's place back and aborts everything in flight. */
   abort(reason: unknown): void {
     this.#place.release();
-    for (const { ending } of this.open.values()) ending.abort(reason);
+    for (const { ending, span } of this.open.values()) {
+      ending.abort(reason);
+      span?.end(errorTypeOf(reason));
+    }
     for (const stream of this.streams) stream.abort(reason);
   }
 }

@@ -1,5 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Holder, IdleThing, Portion, SharedPot } from "../async/shared-pot.ts";
+import { Uses } from "../async/uses.ts";
 import type { StatelessBridge } from "./bridges.ts";
 import type { Endpoint, EndpointRequest } from "./endpoint.ts";
 import { createBridgePot } from "./pots.ts";
@@ -24,9 +25,8 @@ class HeldBridge implements IdleThing {
   readonly #portion: Promise<Portion>;
   readonly #onClose: () => void;
   #opened: StatelessBridge | undefined;
-  #uses = 0;
+  readonly #uses = new Uses();
   #closing: Promise<void> | undefined;
-  idleSinceMs = performance.now();
 
   constructor({ holder, open }: WantedBridge, portion: Promise<Portion>, onClose: () => void) {
     this.holder = holder;
@@ -47,19 +47,16 @@ class HeldBridge implements IdleThing {
 
   /** True while no call is at the server, no response is read, and no call waits for its client. */
   get isIdle(): boolean {
-    return this.#uses === 0 && this.#opened?.isWaiting !== true;
+    return this.#uses.isIdle && this.#opened?.isWaiting !== true;
+  }
+
+  get idleSinceMs(): number {
+    return this.#uses.idleSinceMs;
   }
 
   /** Begins a use. Returns the function that ends it, which may be called repeatedly. */
   use(): () => void {
-    this.#uses += 1;
-    let isUsed = true;
-    return () => {
-      if (!isUsed) return;
-      isUsed = false;
-      this.#uses -= 1;
-      this.idleSinceMs = performance.now();
-    };
+    return this.#uses.begin();
   }
 
   /** Releases the portion, and ends the session in the background. */

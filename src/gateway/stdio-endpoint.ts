@@ -5,7 +5,15 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import { sizeOfMessage } from "../server/answer-size.ts";
 import type { Children, ChildSession } from "./children.ts";
 import type { Endpoint, EndpointRequest } from "./endpoint.ts";
-import { createError, isRequest, isResponse, RPC_CODES, type RpcId, type RpcMessage } from "./messages.ts";
+import {
+  createError,
+  isRequest,
+  isResponse,
+  RPC_CODES,
+  type RpcId,
+  type RpcMessage,
+  type RpcResponse,
+} from "./messages.ts";
 import { Unread } from "./unread.ts";
 
 /** Maximum messages, and their characters, that wait for the client's stream; the oldest are dropped first. */
@@ -17,6 +25,13 @@ interface ClientRequest {
   readonly signal: AbortSignal;
   /** Messages that its response holds. */
   readonly unread: Unread;
+  readonly aside: EndpointRequest["aside"];
+}
+
+/** An unanswered request, and the one of HTTP that brought it. */
+interface OpenRequest {
+  readonly method: string;
+  readonly asked: ClientRequest | undefined;
 }
 
 /** Endpoint of an upstream server that is a command, for one session of a client. */
@@ -24,7 +39,7 @@ export class StdioEndpoint implements Endpoint {
   readonly #http: WebStandardStreamableHTTPServerTransport;
   readonly #session: ChildSession;
   /** Unanswered requests by their ids, in order. */
-  readonly #open = new Map<RpcId, { readonly method: string; readonly unread: Unread | undefined }>();
+  readonly #open = new Map<RpcId, OpenRequest>();
   readonly #requests = new WeakMap<Request, ClientRequest>();
   readonly #openUnread: () => Unread;
   /** Messages from before the client opened its stream, with their lengths. */
@@ -48,11 +63,11 @@ export class StdioEndpoint implements Endpoint {
     void this.#http.start();
   }
 
-  async fetch({ method, headers, body, signal }: EndpointRequest): Promise<Response> {
+  async fetch({ method, headers, body, signal, aside }: EndpointRequest): Promise<Response> {
     const init = { method, headers, signal, ...(body === undefined ? {} : { body }) };
     const request = new Request("http://gateway.invalid/mcp", init);
     const unread = this.#openUnread();
-    this.#requests.set(request, { signal, unread });
+    this.#requests.set(request, { signal, unread, aside });
     const response = await this.#http.handleRequest(request);
     if (method === "GET" && response.ok) this.#openStream(signal, unread);
     return unread.of(response);
@@ -83,7 +98,7 @@ export class StdioEndpoint implements Endpoint {
   }
 
   async #send(message: RpcMessage, asked: ClientRequest | undefined): Promise<void> {
-    if (isRequest(message)) this.#open.set(message.id, { method: message.method, unread: asked?.unread });
+    if (isRequest(message)) this.#open.set(message.id, { method: message.method, asked });
     await this.#session.send(message, asked?.signal);
   }
 
@@ -93,9 +108,18 @@ export class StdioEndpoint implements Endpoint {
     if (!isResponse(message) && relatedRequestId === undefined && this.#streams === 0) return this.#keep(message);
     const options = relatedRequestId === undefined ? {} : { relatedRequestId };
     const shown = this.#counted(message, isResponse(message) ? message.id : relatedRequestId);
-    if (isResponse(message)) this.#open.delete(message.id);
+    if (shown === undefined) return;
+    // The request is closed at once, so that no later message goes on its stream.
+    const sent = isResponse(shown) ? await withoutAside(shown, this.#taken(shown.id)) : shown;
     // Nobody listens any more, but the session continues.
-    if (shown !== undefined) await this.#http.send(shown as unknown as JSONRPCMessage, options).catch(() => undefined);
+    await this.#http.send(sent as unknown as JSONRPCMessage, options).catch(() => undefined);
+  }
+
+  /** Forgets a request that is answered. */
+  #taken(id: RpcId): OpenRequest | undefined {
+    const open = this.#open.get(id);
+    this.#open.delete(id);
+    return open;
   }
 
   /**
@@ -104,7 +128,7 @@ export class StdioEndpoint implements Endpoint {
    */
   #counted(message: RpcMessage, id: RpcId | undefined | null): RpcMessage | undefined {
     const asked = id === undefined || id === null ? undefined : this.#open.get(id);
-    const unread = asked === undefined ? this.#unread : asked.unread;
+    const unread = asked === undefined ? this.#unread : asked.asked?.unread;
     if (unread === undefined || unread.add(sizeOfMessage(message))) return message;
     if (!isResponse(message)) return undefined;
     const text =
@@ -128,4 +152,11 @@ export class StdioEndpoint implements Endpoint {
     while (this.#waiting.length > MAX_WAITING || length > MAX_WAITING_LENGTH) drop();
     while (!this.#unread.set(length)) drop();
   }
+}
+
+/** Returns a response without the members that its caller gets beside it. */
+async function withoutAside(response: RpcResponse, open: OpenRequest | undefined): Promise<RpcResponse> {
+  const aside = open?.asked?.aside;
+  if (aside === undefined || response.result === undefined) return response;
+  return { ...response, result: await aside.take(response.result) };
 }

@@ -1,6 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isJsonObject } from "../policy/json-value.ts";
 import { METHOD_TOOLS } from "../registry/mcp-method-tools.ts";
+import { retryAfterMs, retryText } from "../retry/retry-after.ts";
 import type { DecisionReason, SealedDecision } from "../state/types.ts";
 import type { KeptAnswer } from "./kept-results.ts";
 import { createError, RPC_CODES, type RpcId, type RpcResponse } from "./messages.ts";
@@ -9,6 +10,13 @@ import { createError, RPC_CODES, type RpcId, type RpcResponse } from "./messages
 export const DECISION_META = "agentcontrol.v1/decision";
 /** Maximum reasons in a result. */
 const MAX_REASONS = 20;
+
+const timeJson = (atMs: number | undefined): string | null =>
+  atMs === undefined ? null : new Date(atMs).toISOString();
+
+/** Returns when limits no longer refuse a call that they alone refused, epoch milliseconds. */
+const retryOf = ({ decision, reasons }: SealedDecision): number | undefined =>
+  decision === "allow" ? undefined : retryAfterMs(reasons);
 
 /** Returns the decision in the form of `_meta`. */
 export function decisionMeta(sealed: SealedDecision): JsonObject {
@@ -19,11 +27,13 @@ export function decisionMeta(sealed: SealedDecision): JsonObject {
     policy_name: sealed.policyName ?? null,
     escalation_id: sealed.escalationId ?? null,
     trust_score: sealed.trustTenths / 10,
+    retry_after: timeJson(retryOf(sealed)),
     reasons: sealed.reasons.slice(0, MAX_REASONS).map(reasonJson),
   };
 }
 
-function reasonJson({ code, message, mandateId, mandateName, rule, argument, wouldPass }: DecisionReason): JsonObject {
+function reasonJson(reason: DecisionReason): JsonObject {
+  const { code, message, mandateId, mandateName, rule, argument, wouldPass, remaining, resetsAtMs, decision } = reason;
   return {
     code,
     message,
@@ -32,6 +42,9 @@ function reasonJson({ code, message, mandateId, mandateName, rule, argument, wou
     rule: rule ?? null,
     argument: argument ?? null,
     would_pass: wouldPass ?? null,
+    remaining: remaining ?? null,
+    resets_at: timeJson(resetsAtMs),
+    decision: decision ?? null,
   };
 }
 
@@ -57,9 +70,12 @@ export function escalationPage(
 const notRun = (tool: string): string =>
   METHOD_TOOLS.some(({ method }) => method === tool) ? "The server did not get it." : "The tool did not run.";
 
-/** Text for a model about a blocked call, with the reasons. */
-export function blockedText(tool: string, sealed: SealedDecision): string {
-  return [`The control plane blocked this call of \`${tool}\`. ${notRun(tool)}`, ...reasonLines(sealed)].join("\n");
+/** Text for a model about a blocked call, with the reasons; where limits alone refused it, with when it may be tried again. */
+export function blockedText(tool: string, sealed: SealedDecision, nowMs = Date.now()): string {
+  const retryAtMs = retryOf(sealed);
+  const then = retryAtMs === undefined ? [] : [retryText(retryAtMs, nowMs)];
+  const what = `The control plane blocked this call of \`${tool}\`. ${notRun(tool)}`;
+  return [what, ...reasonLines(sealed), ...then].join("\n");
 }
 
 /** Text for a person about a call while it waits, with the page on which they decide. */
@@ -195,6 +211,7 @@ export function rejectedResult(
   decision: JsonObject,
   { note, resolvedBy }: { readonly note: string | null; readonly resolvedBy: string | null },
 ): JsonObject {
-  const meta = { ...decision, escalation_status: "rejected", note, resolved_by: resolvedBy };
+  // The person's answer holds also once a limit has room again.
+  const meta = { ...decision, retry_after: null, escalation_status: "rejected", note, resolved_by: resolvedBy };
   return refusal(rejectedText(tool, { note, resolvedBy }), meta);
 }

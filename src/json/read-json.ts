@@ -48,7 +48,7 @@ interface PieceSize {
   readonly values: number;
 }
 
-const PIECE: PieceSize = { length: 1_048_576, values: 16_384 };
+const PIECE: PieceSize = { length: 262_144, values: 4_096 };
 const WHOLE: PieceSize = { length: Number.POSITIVE_INFINITY, values: Number.POSITIVE_INFINITY };
 
 /** Reads a JSON text. Throws a `JsonFault` before anything is built from a text that exceeds its bounds. */

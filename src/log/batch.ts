@@ -1,15 +1,18 @@
-import { type Ask, type DecisionRefs, foldDecision, isCounted } from "../state/fold.ts";
+import { type Ask, type DecisionRefs, foldDecision, foldFollowUp, isCounted } from "../state/fold.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
-import { appendEntries, columnTexts } from "../store/sql/append-entries.ts";
+import { appendEntries, columnTexts, type EntryColumn } from "../store/sql/append-entries.ts";
 import type { Reader } from "../store/transaction.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
 import { inSpan, type Tracing } from "../tracing/tracing.ts";
 import { appendLeaves, bytesFromFrontier, type Frontier, leafHash, rootText } from "../tree/merkle.ts";
-import { type DecisionEntry, decisionBody, ENTRY_COLUMNS } from "./entry.ts";
+import { AMOUNT_COLUMNS, amountRowsFrom } from "./amount-rows.ts";
+import { type DecisionEntry, type DecisionPlace, decisionBody, ENTRY_COLUMNS } from "./entry.ts";
 import { CHANGED_COLUMNS, CREATED_COLUMNS, escalationRowsFrom } from "./escalation-rows.ts";
 import { type LedgerEvent, wakeUpPayload } from "./events.ts";
-import type { PendingDecision, Steps } from "./queue.ts";
+import { FOLLOW_UP_COLUMNS, type FollowUpDraft, type FollowUpEntry, followUpEntry, withFollowUp } from "./follow-up.ts";
+import { OUTCOME_COLUMNS, type OutcomeRow, outcomeRowsFrom } from "./outcome-rows.ts";
+import { isFollowUp, type PendingDecision, type PendingFollowUp, type PendingItem, type Steps } from "./queue.ts";
 
 type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
 
@@ -23,18 +26,32 @@ const NO_IDS: readonly string[] = [];
 const NO_PLACES: readonly TracePlace[] = [];
 const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
 
-/** Returns the approval and the authority that an allowed action uses up, or the escalation that an action asks for. */
+/** Returns the approval and the authority that an allowed action uses up, with what it reserves, or the escalation that an action asks for. */
 export function refsOf(outcome: Outcome): DecisionRefs {
-  const { decision, usedEscalationId, authority } = outcome;
+  const { decision, usedEscalationId, authority, reservations } = outcome;
   if (decision === "escalate") return { usedIds: NO_IDS, ask: askOf(outcome) };
-  if (decision !== "allow" || (usedEscalationId === undefined && authority.length === 0)) return NO_REFS;
-  return { usedIds: usedEscalationId === undefined ? authority : [usedEscalationId, ...authority], ask: undefined };
+  if (decision !== "allow") return NO_REFS;
+  if (usedEscalationId === undefined && authority.length === 0 && reservations.length === 0) return NO_REFS;
+  const usedIds = usedEscalationId === undefined ? authority : [usedEscalationId, ...authority];
+  return { usedIds, ask: undefined, ...(reservations.length > 0 && { reservations }) };
 }
 
 function askOf({ escalationId, escalationExpiresAtMs: expiresAtMs, actionDigest = "" }: Outcome): Ask | undefined {
   if (escalationId === undefined) return undefined;
   return expiresAtMs === undefined ? { escalationId } : { escalationId, created: { actionDigest, expiresAtMs } };
 }
+
+type Entry = DecisionEntry | FollowUpEntry;
+
+const isDecisionEntry = (entry: Entry): entry is DecisionEntry => "action" in entry;
+
+/** The columns of an entry, each with its value. */
+const COLUMNS = Object.fromEntries(
+  (Object.keys(ENTRY_COLUMNS) as EntryColumn[]).map((column) => [
+    column,
+    (entry: Entry) => (isDecisionEntry(entry) ? ENTRY_COLUMNS[column](entry) : FOLLOW_UP_COLUMNS[column](entry)),
+  ]),
+) as Readonly<Record<EntryColumn, (entry: Entry) => string | number>>;
 
 /** An action that cannot be decided on the state at its turn, with its caller's error. */
 export interface Undecided {
@@ -43,16 +60,18 @@ export interface Undecided {
 }
 
 /**
- * Actions that are decided in order on one state and appended by one statement. `decide` folds them into the state at once,
+ * Actions that are decided in order on one state and appended by one statement, with claims and reports among them. `decide` folds them into the state at once,
  * so that the next batch builds on them while they are in flight; `undo` rolls the state back when they were not appended.
  */
 export class Batch {
-  #items: readonly PendingDecision[];
+  #items: readonly PendingItem[];
   readonly #maxDecideMs: number;
-  #left: readonly PendingDecision[] = [];
+  #left: readonly PendingItem[] = [];
   readonly #undecided: Undecided[] = [];
-  /** Entries of the decided items, in the order of the items. */
-  readonly #entries: DecisionEntry[] = [];
+  /** Entries of the items, in their order. A claim or a report that the log answers already has none. */
+  readonly #entries: Entry[] = [];
+  /** Answers the caller of each item, in the order of the items. */
+  readonly #settlements: (() => void)[] = [];
   readonly #journal: StateJournal = { undo: [] };
   readonly #state: WorkspaceState;
   /** The end of the log that the batch builds on. */
@@ -60,6 +79,8 @@ export class Batch {
   readonly #previousRoot: string;
   /** Time of the entries, epoch milliseconds. */
   readonly atMs: number;
+  /** Outcomes that the batch tracks or settles. */
+  #outcomeRows: readonly OutcomeRow[] = [];
   #leaves: readonly Buffer[] = [];
   #frontier: Frontier;
   readonly #subtrees: Uint8Array[] = [];
@@ -67,7 +88,7 @@ export class Batch {
   /** Prepares a batch that builds on the state as it is. Its entries get the time `nowMs`, or the last entry's if later. */
   constructor(
     state: WorkspaceState,
-    items: readonly PendingDecision[],
+    items: readonly PendingItem[],
     nowMs: number,
     maxDecideMs: number = MAX_DECIDE_MS,
   ) {
@@ -80,13 +101,13 @@ export class Batch {
     this.atMs = Math.max(nowMs, state.lastAtMs);
   }
 
-  /** Actions of the batch. Once `decide` has returned, those that could not be decided are no longer among them. */
-  get items(): readonly PendingDecision[] {
+  /** Items of the batch. Once `decide` has returned, actions that could not be decided are no longer among them. */
+  get items(): readonly PendingItem[] {
     return this.#items;
   }
 
-  /** Actions left to the next batch, because deciding those before them took too long. */
-  get left(): readonly PendingDecision[] {
+  /** Items left to the next batch, because deciding those before them took too long. */
+  get left(): readonly PendingItem[] {
     return this.#left;
   }
 
@@ -97,7 +118,12 @@ export class Batch {
 
   /** Size of the log with the batch. */
   get endSeq(): number {
-    return this.#before.seq + this.items.length;
+    return this.#before.seq + this.#entries.length;
+  }
+
+  /** True once `decide` has returned, if the log answers all items already: there is nothing to append. */
+  get isEmpty(): boolean {
+    return this.#entries.length === 0;
   }
 
   /**
@@ -107,7 +133,7 @@ export class Batch {
    */
   decide(): void {
     const startedAt = performance.now();
-    const decided: PendingDecision[] = [];
+    const decided: PendingItem[] = [];
     for (const [index, item] of this.items.entries()) {
       if (this.#tryToDecide(item)) decided.push(item);
       if (performance.now() - startedAt < this.#maxDecideMs) continue;
@@ -115,40 +141,55 @@ export class Batch {
       break;
     }
     if (decided.length < this.items.length) this.#items = decided;
+    this.#outcomeRows = outcomeRowsFrom(this.#entries, this.#before.seq);
     this.#leaves = this.#entries.map(({ body }) => leafHash(body));
     this.#frontier = appendLeaves(this.#before.frontier, this.#leaves, this.#subtrees);
     this.#setEnd({ seq: this.endSeq, lastAtMs: this.atMs, frontier: this.#frontier });
   }
 
-  /** Decides an action and folds it into the state. Returns false if it cannot be decided. */
-  #tryToDecide(item: PendingDecision): boolean {
+  /** Decides an item and folds it into the state. Returns false for an action that cannot be decided. */
+  #tryToDecide(item: PendingItem): boolean {
+    if (isFollowUp(item)) {
+      this.#follow(item);
+      return true;
+    }
     const { undo } = this.#journal;
     const noted = undo.length;
     const count = this.#entries.length;
+    const settled = this.#settlements.length;
     try {
       this.#decideNext(item);
       return true;
     } catch (error) {
       for (const step of undo.splice(noted).reverse()) step();
       this.#entries.length = count;
+      this.#settlements.length = settled;
       this.#undecided.push({ item, error });
       return false;
     }
   }
 
-  #decideNext({ action, steps }: PendingDecision): void {
-    const state = this.#state;
-    const outcome = steps.decide(state, this.atMs, this.#journal);
-    const seq = this.#before.seq + this.#entries.length;
-    const place = {
-      workspaceId: state.workspaceId,
-      seq,
+  /** Place of the next entry. */
+  get #place(): DecisionPlace {
+    return {
+      workspaceId: this.#state.workspaceId,
+      seq: this.endSeq,
       atMs: this.atMs,
       previousRoot: this.#previousRoot,
       previousSize: this.#before.seq,
     };
+  }
+
+  #decideNext(item: PendingDecision): void {
+    const { action, steps } = item;
+    const state = this.#state;
+    const outcome = steps.decide(state, this.atMs, this.#journal);
+    const place = this.#place;
+    const { seq } = place;
     const refs = { ...refsOf(outcome), ...(action.keepsTrust === true ? { keepsTrust: true } : {}) };
-    this.#entries.push({ action, outcome, refs, body: decisionBody(action, outcome, place) });
+    const entry = { action, outcome, refs, body: decisionBody(action, outcome, place) };
+    this.#entries.push(entry);
+    this.#settlements.push(() => item.resolve(this.#sealed(entry, seq)));
     if (!isCounted(action, outcome)) return;
     const { agentId, normalisedType: actionType, decisionId } = action;
     const { principalId, decision } = outcome;
@@ -157,14 +198,39 @@ export class Batch {
   }
 
   /**
+   * Takes the step of a claim or a report. The answer waits for the batch even if it needs no entry: it may rest on one that is in
+   * flight.
+   */
+  #follow(item: PendingFollowUp): void {
+    const { decisionId, read } = item;
+    if (read === undefined) throw new Error(`decision \`${decisionId}\` was not read`);
+    const followed = { ...read.followed, ...this.#state.outcomes.foldedOf(decisionId) };
+    let draft: FollowUpDraft | undefined;
+    try {
+      draft = item.followUp(followed, this.#state, this.atMs);
+    } catch (error) {
+      this.#settlements.push(() => item.reject(error));
+      return;
+    }
+    if (draft === undefined) {
+      this.#settlements.push(() => item.resolve(followed));
+      return;
+    }
+    const entry = followUpEntry(draft, followed.receipt, this.#place);
+    this.#entries.push(entry);
+    foldFollowUp(this.#state, entry.sealed, this.#journal);
+    this.#settlements.push(() => item.resolve(withFollowUp(followed, entry)));
+  }
+
+  /**
    * Compare-and-append: writes the entries if the log still ends where the batch was decided. Resolves with the database's
    * clock in epoch milliseconds, or undefined when another writer was first and nothing was written. Rejects with SQLSTATE
-   * 23505 when one of the decisions exists already. The append is a span in the trace of its first traced action.
+   * 23505 when one of the entries exists already. The append is a span in the trace of its first traced action.
    */
   async send(client: Reader, tracing?: Tracing): Promise<number | undefined> {
     const [first, ...others] = tracing === undefined ? NO_PLACES : this.#tracedPlaces();
     if (tracing === undefined || first === undefined) return this.#append(client);
-    const attributes = { "db.system.name": "postgresql", "agentcontrol.batch_size": this.items.length };
+    const attributes = { "db.system.name": "postgresql", "agentcontrol.batch_size": this.#entries.length };
     const options = { kind: "client", parent: first, links: others, attributes } as const;
     return inSpan(
       tracing,
@@ -182,7 +248,9 @@ export class Batch {
   }
 
   #tracedPlaces(): readonly TracePlace[] {
-    return this.items.flatMap(({ action: { trace } }) => (trace?.isSampled === true ? [trace] : []));
+    return this.#entries.flatMap((entry) =>
+      isDecisionEntry(entry) && entry.action.trace?.isSampled === true ? [entry.action.trace] : [],
+    );
   }
 
   #statementValues(): unknown[] {
@@ -191,48 +259,56 @@ export class Batch {
     return appendEntries.values({
       workspaceId,
       expectedSize: this.#before.seq,
-      count: this.items.length,
+      count: this.#entries.length,
       expectedFrontier: bytesFromFrontier(this.#before.frontier),
       frontier: bytesFromFrontier(this.#frontier),
       atMs: this.atMs,
       leafHashes: Buffer.concat(this.#leaves),
       subtreeRoots: Buffer.concat(this.#subtrees),
       wakeUp: this.isAwaited ? wakeUpPayload({ workspaceId, seq: this.endSeq, isChange: false }) : null,
-      entries: columnTexts(this.#entries, ENTRY_COLUMNS),
+      entries: columnTexts(this.#entries, COLUMNS),
       created: columnTexts(created, CREATED_COLUMNS),
       changed: columnTexts(changed, CHANGED_COLUMNS),
+      outcomes: columnTexts(this.#outcomeRows, OUTCOME_COLUMNS),
+      amounts: columnTexts(amountRowsFrom(this.#entries, { seq: this.#before.seq, atMs: this.atMs }), AMOUNT_COLUMNS),
     });
   }
 
   /** Earliest expiry of the escalations that the batch creates, epoch milliseconds; undefined if it creates none. */
   get nextExpiryMs(): number | undefined {
-    const expiries = this.#entries.flatMap(({ outcome }) => outcome.escalationExpiresAtMs ?? []);
-    return expiries.length === 0 ? undefined : Math.min(...expiries);
+    return earliest(this.outcomes.flatMap(({ escalationExpiresAtMs: at }) => at ?? []));
+  }
+
+  /** Earliest time at which an outcome that the batch tracks becomes unknown, epoch milliseconds; undefined if it tracks none. */
+  get nextOutcomeDueMs(): number | undefined {
+    return earliest(this.#outcomeRows.flatMap(({ dueAtMs }) => (dueAtMs === "" ? [] : dueAtMs)));
   }
 
   /** True if callers on other replicas may wait for one of the decisions. */
   get isAwaited(): boolean {
-    return this.#entries.some(
-      ({ outcome: { escalationId, usedEscalationId } }) => escalationId !== undefined || usedEscalationId !== undefined,
+    return this.outcomes.some(
+      ({ escalationId, usedEscalationId }) => escalationId !== undefined || usedEscalationId !== undefined,
     );
   }
 
-  /** Returns the outcomes, in the order of the actions, once `decide` has returned. */
+  /** Returns the outcomes of the actions, in their order, once `decide` has returned. */
   get outcomes(): readonly Outcome[] {
-    return this.#entries.map(({ outcome }) => outcome);
+    return this.#entries.flatMap((entry) => (isDecisionEntry(entry) ? entry.outcome : []));
   }
 
   /** Answers the callers. MUST NOT be called before the batch is durable. */
   settle(): void {
-    this.items.forEach((item, index) => {
-      item.resolve(this.#sealed(index));
-    });
+    for (const settle of this.#settlements) settle();
   }
 
   /** The events that listeners hear of once the batch is durable. */
   events(): LedgerEvent[] {
-    return this.#entries.map(({ action: { decisionId, agentId }, outcome: { decision }, refs }, index) => {
+    return this.#entries.map((entry, index) => {
       const seq = this.#before.seq + index;
+      if (!isDecisionEntry(entry)) return { kind: "follow_up", seq, atMs: this.atMs, sealed: entry.sealed };
+      const { action, outcome, refs } = entry;
+      const { decisionId, agentId } = action;
+      const { decision } = outcome;
       return { kind: "decision", seq, atMs: this.atMs, decisionId, agentId, decision, ask: refs.ask };
     });
   }
@@ -247,11 +323,10 @@ export class Batch {
     Object.assign(this.#state, end);
   }
 
-  #sealed(index: number): SealedDecision {
-    const { action, outcome } = this.#entries[index] as DecisionEntry;
+  #sealed({ action, outcome }: DecisionEntry, seq: number): SealedDecision {
     return {
       decisionId: action.decisionId,
-      seq: this.#before.seq + index,
+      seq,
       atMs: this.atMs,
       agentId: action.agentId,
       actionType: action.actionType,
@@ -264,9 +339,14 @@ export class Batch {
       reasons: outcome.reasons,
       isReplayed: false,
       isKeyEnded: outcome.isKeyEnded,
+      isClaimed: action.claimId === undefined || outcome.decision !== "allow" ? undefined : true,
+      isTracked: outcome.outcomeDueAtMs !== undefined,
     };
   }
 }
+
+const earliest = (times: readonly number[]): number | undefined =>
+  times.length === 0 ? undefined : Math.min(...times);
 
 /** Decides one action as a batch of its own, without a waiting caller. Throws what deciding throws. */
 export function decidedAlone(state: WorkspaceState, action: Action, steps: Steps, nowMs: number): Batch {

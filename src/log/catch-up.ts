@@ -1,5 +1,6 @@
 import type { ControlChange } from "../state/control-changes.ts";
-import { foldChange, foldDecision, refsFromText } from "../state/fold.ts";
+import { foldChange, foldDecision, foldFollowUp, refsFromText } from "../state/fold.ts";
+import type { SealedClaim, SealedOutcome } from "../state/outcomes.ts";
 import { decisionFromNumber, EntryKind } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { readEntriesFrom } from "../store/sql/read-entries.ts";
@@ -31,6 +32,9 @@ function eventFrom(row: EntryRow): LedgerEvent {
     const change = JSON.parse(row.body ?? "null") as ControlChange & { readonly by: string };
     return { kind: "change", seq, atMs, by: change.by, change };
   }
+  if (row.kind === EntryKind.CLAIM || row.kind === EntryKind.OUTCOME) {
+    return { kind: "follow_up", seq, atMs, sealed: JSON.parse(row.body ?? "null") as SealedClaim | SealedOutcome };
+  }
   const decision = decisionFromNumber(row.decision ?? 0);
   const { entryId: decisionId, agentId, refId } = row;
   const { ask } = refsFromText(refId, decisionId);
@@ -39,6 +43,7 @@ function eventFrom(row: EntryRow): LedgerEvent {
 
 function fold(state: WorkspaceState, event: LedgerEvent, { kind, principalId, actionType, refId }: EntryRow): void {
   if (event.kind === "change") foldChange(state, event);
+  else if (event.kind === "follow_up") foldFollowUp(state, event.sealed);
   else if (kind === EntryKind.DECISION)
     foldDecision(state, {
       ...event,
@@ -46,6 +51,26 @@ function fold(state: WorkspaceState, event: LedgerEvent, { kind, principalId, ac
       actionType: actionType ?? "",
       refs: refsFromText(refId, event.decisionId),
     });
+}
+
+/** Splits rows before each change of a list: its values are read before it is folded. */
+function stretchesOf(rows: readonly EntryRow[]): (readonly EntryRow[])[] {
+  const stretches: EntryRow[][] = [[]];
+  for (const row of rows) {
+    if (isListChange(row)) stretches.push([]);
+    stretches.at(-1)?.push(row);
+  }
+  return stretches;
+}
+
+const isListChange = ({ kind, body }: EntryRow): boolean =>
+  kind === EntryKind.CHANGE && body !== null && body.includes('"type":"list_changed"');
+
+/** Prepares the change of a list that a stretch begins with, if any. */
+async function prepareFirst(reader: Reader, state: WorkspaceState, [first]: readonly EntryRow[]): Promise<void> {
+  if (first === undefined || !isListChange(first)) return;
+  const change = JSON.parse(first.body ?? "null") as ControlChange;
+  if (change.type === "list_changed") await state.lists.prepareSealed(reader, state.workspaceId, change.list);
 }
 
 function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent[] {
@@ -62,6 +87,7 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
     return event;
   });
   state.windows.settle(state.seq);
+  state.budgets.bound();
   return events;
 }
 
@@ -70,12 +96,21 @@ function foldRows(state: WorkspaceState, rows: readonly EntryRow[]): LedgerEvent
  * log was at the call. MUST run while no batch is in flight.
  */
 export async function catchUp(reader: Reader, state: WorkspaceState, announce: LedgerListener): Promise<void> {
+  const { lists, workspaceId } = state;
+  let unreadAt = -1;
   for (;;) {
-    const values = [state.workspaceId, state.seq, PAGE];
+    const values = [workspaceId, state.seq, PAGE];
     const { rows } = await reader.query<EntryRow>({ ...readEntriesFrom, values });
-    // Announced page by page: folded entries are never read again, even if the next page cannot be read.
-    announce(foldRows(state, rows));
-    if (rows.length < PAGE) return;
+    // Announced stretch by stretch: folded entries are never read again, even if what follows cannot be read.
+    for (const stretch of stretchesOf(rows)) {
+      await prepareFirst(reader, state, stretch);
+      announce(foldRows(state, stretch));
+    }
+    if (rows.length === PAGE) continue;
+    if (!lists.hasUnread || (await lists.readUnread(reader, workspaceId))) return;
+    // A list that has changed since is behind an entry that is to be read.
+    if (unreadAt === state.seq) throw new Error(`the values of a list of \`${workspaceId}\` are missing`);
+    unreadAt = state.seq;
   }
 }
 

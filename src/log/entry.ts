@@ -1,4 +1,7 @@
+import type { BudgetState } from "../policy/budget.ts";
+import type { UsedList } from "../policy/lists/used-lists.ts";
 import type { FiredMandate, GuardFinding, LimitState, ObservedMandate } from "../policy/types.ts";
+import type { Reservation } from "../state/counters/budget-pots.ts";
 import { type DecisionRefs, isCounted, refTextFrom } from "../state/fold.ts";
 import {
   type Action,
@@ -54,6 +57,8 @@ export const ENTRY_COLUMNS: Readonly<Record<EntryColumn, (entry: DecisionEntry) 
   body: ({ body }) => body,
 };
 
+const timeText = (atMs: number | undefined) => (atMs === undefined ? undefined : json(new Date(atMs).toISOString()));
+
 const writeReason = objectWriter<DecisionReason>({
   code: ({ code }) => json(code),
   message: ({ message }) => json(message),
@@ -62,19 +67,39 @@ const writeReason = objectWriter<DecisionReason>({
   rule: ({ rule }) => json(rule),
   argument: ({ argument }) => json(argument),
   would_pass: ({ wouldPass }) => json(wouldPass),
+  remaining: ({ remaining }) => json(remaining),
+  resets_at: ({ resetsAtMs }) => timeText(resetsAtMs),
+  decision: ({ decision }) => json(decision),
 });
 
-/** Writes a counter. `remaining` is left out, because it follows from limit and count. */
+const writeBudget = objectWriter<BudgetState>({
+  currency: ({ currency }) => json(currency),
+  limit: ({ limit }) => json(limit),
+  total: ({ total }) => json(total),
+  reserved: ({ reserved }) => json(reserved),
+  captured: ({ captured }) => json(captured),
+  remaining: ({ remaining }) => json(remaining),
+});
+
+/** Writes an amount that an action reserves. */
+export const writeReservation = objectWriter<Reservation>({
+  pot: ({ pot }) => json(pot),
+  millionths: ({ millionths }) => json(millionths),
+});
+
+/** Writes a counter or budget. `remaining` is left out, because it follows from limit and count, and the counts of a budget. */
 const writeLimit = objectWriter<LimitState>({
   mandate_id: ({ mandateId }) => json(mandateId),
   rule: ({ rule }) => json(rule),
   scope: ({ scope }) => json(scope),
   group: ({ group }) => json(group),
   members: ({ members }) => json(members),
-  count: ({ count }) => json(count),
-  limit: ({ limit }) => json(limit),
+  count: ({ count, budget }) => (budget === undefined ? json(count) : undefined),
+  limit: ({ limit, budget }) => (budget === undefined ? json(limit) : undefined),
+  budget: ({ budget }) => budget && writeBudget(budget),
   window: ({ window }) => json(window),
   source: ({ source }) => (source === "decision_log" ? undefined : json(source)),
+  resets_at: ({ resetsAtMs }) => timeText(resetsAtMs),
 });
 
 const writeFired = objectWriter<FiredMandate>({
@@ -104,6 +129,12 @@ const writeGuard = objectWriter<GuardFinding>({
   model: (guard) => json(guardVerdict(guard)?.model.toWellFormed()),
   unavailable: ({ answer }) => (answer.kind === "verdict" ? undefined : json(answer.cause)),
   latency_ms: ({ answer }) => json(answer.latencyMs),
+});
+
+const writeList = objectWriter<UsedList>({
+  name: ({ name }) => json(name),
+  digest: ({ digest }) => json(digest),
+  matched: ({ matched }) => (matched.length === 0 ? undefined : json(matched)),
 });
 
 const writeAction = objectWriter<Sealing>({
@@ -148,6 +179,9 @@ const writeDecision = objectWriter<Sealing>({
   key_ended: ({ outcome }) => (outcome.isKeyEnded ? "true" : undefined),
   session_id: ({ action }) => json(action.sessionId),
   trace_id: ({ action }) => json(action.trace?.traceId),
+  // By their names in logs with OpenTelemetry's trace context. Notices of the decision belong to the same place.
+  span_id: ({ action }) => json(action.trace?.spanId),
+  trace_flags: ({ action: { trace } }) => trace && json(trace.isSampled ? "01" : "00"),
   on_behalf_of: ({ action }) => json(action.onBehalfOf),
   // The request names it, or else its grant.
   principal_id: ({ action, outcome }) => (action.onBehalfOf === undefined ? json(outcome.principalId) : undefined),
@@ -156,6 +190,10 @@ const writeDecision = objectWriter<Sealing>({
   authority: ({ outcome }) => (outcome.authority.length === 0 ? undefined : json(outcome.authority)),
   replay_of: ({ action }) => json(action.replayOf),
   edit_of: ({ action }) => json(action.editOf),
+  // Claim and outcome of an allowed action.
+  claim_id: ({ action, outcome }) => (outcome.decision === "allow" ? json(action.claimId) : undefined),
+  outcome_due_at: ({ outcome: { outcomeDueAtMs: at } }) =>
+    at === undefined ? undefined : json(new Date(at).toISOString()),
   // The decision and its reasons.
   decision: ({ outcome }) => json(outcome.decision),
   decision_path: ({ outcome }) => json(outcome.path),
@@ -169,12 +207,13 @@ const writeDecision = objectWriter<Sealing>({
   mandates: ({ outcome }) => listText(outcome.policy?.fired ?? [], writeFired),
   observed: ({ outcome }) => listText(outcome.policy?.observed ?? [], writeObserved),
   guards: ({ outcome }) => listText(outcome.policy?.guards ?? [], writeGuard),
+  lists: ({ outcome }) => listText(outcome.policy?.lists ?? [], writeList),
+  reserved: ({ outcome }) => listText(outcome.reservations, writeReservation),
   // Approval.
   action_digest: ({ outcome }) => json(outcome.actionDigest),
   digest_ignores: ({ outcome }) => (outcome.digestIgnores.length === 0 ? undefined : json(outcome.digestIgnores)),
   escalation_id: ({ outcome }) => json(outcome.escalationId),
-  escalation_expires_at: ({ outcome: { escalationExpiresAtMs: at } }) =>
-    at === undefined ? undefined : json(new Date(at).toISOString()),
+  escalation_expires_at: ({ outcome: { escalationExpiresAtMs } }) => timeText(escalationExpiresAtMs),
   presented_escalation_id: ({ action }) => json(action.escalationId),
   used_escalation_id: ({ outcome }) => json(outcome.usedEscalationId),
 });

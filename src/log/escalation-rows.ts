@@ -1,6 +1,7 @@
 import type { Action, Outcome } from "../state/types.ts";
 import type { ChangedEscalationColumn, CreatedEscalationColumn } from "../store/sql/append-entries.ts";
 import type { DecisionEntry } from "./entry.ts";
+import type { FollowUpEntry } from "./follow-up.ts";
 
 /** Changes of a batch to one escalation. */
 interface EscalationRow {
@@ -59,7 +60,7 @@ export interface EscalationRows {
 }
 
 /** Collects the effects of a batch's decisions on escalations, by row. */
-export function escalationRowsFrom(entries: readonly DecisionEntry[]): EscalationRows {
+export function escalationRowsFrom(entries: readonly (DecisionEntry | FollowUpEntry)[]): EscalationRows {
   const created = new Map<string, EscalationRow>();
   const changed = new Map<string, EscalationRow>();
   const change = (id: string, action: Action, index: number): EscalationRow => {
@@ -67,7 +68,9 @@ export function escalationRowsFrom(entries: readonly DecisionEntry[]): Escalatio
     changed.set(id, row);
     return row;
   };
-  for (const [index, { action, outcome }] of entries.entries()) {
+  for (const [index, entry] of entries.entries()) {
+    if ("sealed" in entry) continue;
+    const { action, outcome } = entry;
     const { escalationId, escalationExpiresAtMs, usedEscalationId, replacedEscalationId } = outcome;
     if (usedEscalationId !== undefined) change(usedEscalationId, action, index).usedBy = action.decisionId;
     if (escalationId === undefined) continue;

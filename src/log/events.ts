@@ -1,6 +1,7 @@
 import type { Decision } from "../policy/types.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import type { Ask } from "../state/fold.ts";
+import type { SealedClaim, SealedOutcome } from "../state/outcomes.ts";
 
 /** A decision that any replica appended. */
 export interface DecisionEvent {
@@ -24,8 +25,16 @@ export interface ChangeEvent {
   readonly change: ControlChange;
 }
 
+/** A claim or an outcome that any replica appended. */
+export interface FollowUpEvent {
+  readonly kind: "follow_up";
+  readonly seq: number;
+  readonly atMs: number;
+  readonly sealed: SealedClaim | SealedOutcome;
+}
+
 /** Announcement of an entry. Listeners receive every entry once, in the order of the log. */
-export type LedgerEvent = DecisionEvent | ChangeEvent;
+export type LedgerEvent = DecisionEvent | ChangeEvent | FollowUpEvent;
 
 /** Receives entries after they are durable. MUST NOT throw. */
 export type LedgerListener = (events: readonly LedgerEvent[]) => void;

@@ -10,8 +10,10 @@ import { announceStretch, catchUp } from "./catch-up.ts";
 import type { SealedChanges } from "./changes.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { LedgerEvent, LedgerListener } from "./events.ts";
+import { actionFromReceipt } from "./follow-up.ts";
 import { headMissing, openState } from "./head.ts";
-import type { PendingDecision } from "./queue.ts";
+import { actionOf, isFollowUp, type PendingFollowUp, type PendingItem } from "./queue.ts";
+import { readFollowed } from "./read-follow-ups.ts";
 import type { LogSurroundings } from "./surroundings.ts";
 
 /** Dependencies of a workspace's state in memory. */
@@ -81,6 +83,8 @@ export class LoadedState {
       await catchUp(reader, this.#state, (events) => this.announce(events));
     } catch (error) {
       this.suspect(error);
+      // No action may be decided without the values of a list, even if the log grows no more.
+      if (this.#state.lists.hasUnread) this.tear();
       throw error;
     }
   }
@@ -125,27 +129,64 @@ export class LoadedState {
   }
 
   /** True if the actions can be decided as of a time without reading anything. */
-  holdsAllFor(items: readonly PendingDecision[], nowMs: number): boolean {
-    const { agents, authority, escalations, sequences, windows } = this.#state;
-    if (!sequences.isComplete || !windows.isReady(nowMs)) return false;
-    return items.every(
-      ({ action }) =>
+  holdsAllFor(items: readonly PendingItem[], nowMs: number): boolean {
+    const { agents, authority, escalations, outcomes, sequences, windows, budgets } = this.#state;
+    if (!sequences.isComplete || !windows.isReady(nowMs) || !budgets.isReady(nowMs)) return false;
+    return items.every((item) => {
+      const action = actionOf(item);
+      if (action === undefined || (isFollowUp(item) && !outcomes.isWatched(item.decisionId, item))) return false;
+      return (
         agents.has(action.agentId) &&
         (action.escalationId === undefined || escalations.knows(action.escalationId)) &&
-        (action.grantId === undefined || authority.knowsGrant(action.grantId)),
-    );
+        (action.grantId === undefined || authority.knowsGrant(action.grantId))
+      );
+    });
   }
 
-  /** Loads what the actions name. Rejects actions of unknown agents, and returns the others. */
-  async loadFor(reader: Reader, items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
+  /** Loads what the items name. Rejects those of unknown agents and decisions, and returns the others. */
+  async loadFor(reader: Reader, items: readonly PendingItem[]): Promise<readonly PendingItem[]> {
     const { agents } = this.#state;
-    const isKnown = ({ action }: PendingDecision): boolean => agents.has(action.agentId);
+    const found = await this.loadDecisions(reader, items);
+    const isKnown = (item: PendingItem): boolean => agents.has(actionOf(item)?.agentId ?? "");
     // An agent may have been registered on another replica a moment ago.
-    if (!items.every(isKnown)) await this.catchUp(reader);
-    const actions = items.map(({ action }) => action);
-    await loadNamed(reader, this.#state, actions);
-    for (const item of items) if (!isKnown(item)) item.reject(unknownAgent(item.action.agentId));
-    return items.filter(isKnown);
+    if (!found.every(isKnown)) await this.catchUp(reader);
+    await loadNamed(
+      reader,
+      this.#state,
+      found.flatMap((item) => actionOf(item) ?? []),
+    );
+    for (const item of found) if (!isKnown(item)) item.reject(unknownAgent(actionOf(item)?.agentId ?? ""));
+    return found.filter(isKnown);
+  }
+
+  /**
+   * Reads the decisions that claims and reports follow up, and keeps what is sealed about them from now on. Rejects the items whose
+   * decisions are unknown or damaged, and returns the others.
+   */
+  async loadDecisions(reader: Reader, items: readonly PendingItem[]): Promise<readonly PendingItem[]> {
+    const { outcomes, workspaceId } = this.#state;
+    const missing = items.filter(isFollowUp).filter((item) => !outcomes.isWatched(item.decisionId, item));
+    if (missing.length === 0) return items;
+    for (const item of missing) outcomes.watch(item.decisionId, item);
+    const read = await readFollowed(
+      reader,
+      workspaceId,
+      missing.map(({ decisionId }) => decisionId),
+    );
+    const failed = new Set<PendingItem>();
+    for (const item of missing) {
+      const result = read(item.decisionId);
+      if (result instanceof ControlPlaneError) {
+        failed.add(item);
+        item.reject(result);
+      } else item.read = { followed: result, action: actionFromReceipt(result.receipt) };
+    }
+    return items.filter((item) => !failed.has(item));
+  }
+
+  /** Ends what `loadDecisions` began for an item. */
+  forgetDecision(item: PendingFollowUp): void {
+    this.#state.outcomes.unwatch(item.decisionId, item);
   }
 
   /** Loads what the actions name. Throws AGENT_NOT_FOUND if an agent is unknown. */
@@ -155,7 +196,7 @@ export class LoadedState {
     await loadNamed(reader, this.#state, actions);
   }
 
-  /** Loads the history of every window in force, with the mirror's help. Returns the time for which it is complete. */
+  /** Loads the history of every window and budget in force, with the mirror's help. Returns the time for which it is complete. */
   completeWindows(reader: Reader = this.#sources.database.pool): Promise<number> {
     const { clock, surroundings } = this.#sources;
     return completeWindows(reader, this.#state, clock, surroundings.mirror);

@@ -36,6 +36,7 @@ export class LogMetrics {
       name: "acp_mandate_firings_total",
       help: "Decisions in the log for which rules of an enforcing mandate fired, by mandate and by what its rules decided.",
       labelNames: ["mandate", "decision"],
+      bounded: { label: "mandate", max: MAX_MANDATES },
       registry,
     });
   }

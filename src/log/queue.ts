@@ -4,6 +4,7 @@ import { ControlPlaneError, ErrorReason, overShare } from "../errors.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { storeFault } from "../store/database.ts";
+import type { FollowedDecision, FollowUpStep } from "./follow-up.ts";
 
 /**
  * Decides one action against a state at a time (epoch milliseconds). MUST be synchronous, and MUST note in the journal how to undo
@@ -31,14 +32,36 @@ export interface PendingDecision {
   reject(error: unknown): void;
 }
 
+/** A claim or a report that waits to be sealed, and its caller. */
+export interface PendingFollowUp {
+  readonly decisionId: string;
+  readonly followUp: FollowUpStep;
+  /** Characters of text that it brings. */
+  readonly textLength: number;
+  /** The decision as it was read, and its action; undefined until both are loaded. */
+  read: { readonly followed: FollowedDecision; readonly action: Action } | undefined;
+  /** True once the caller has left. Asked when a batch takes the item, which then seals nothing. */
+  readonly isAbandoned: () => boolean;
+  resolve(followed: FollowedDecision): void;
+  reject(error: unknown): void;
+}
+
+/** An item that a batch takes. */
+export type PendingItem = PendingDecision | PendingFollowUp;
+
+export const isFollowUp = (item: PendingItem): item is PendingFollowUp => "followUp" in item;
+
+/** Returns the action whose facts an item needs in the state; undefined for an item that is not loaded yet. */
+export const actionOf = (item: PendingItem): Action | undefined => (isFollowUp(item) ? item.read?.action : item.action);
+
 /** A step of the log that runs alone, with nothing in flight. */
 export interface Task {
   readonly run: () => Promise<void>;
   reject(error: unknown): void;
 }
 
-/** An action that waits to be decided, or a task that waits for its turn. */
-export type Waiting = PendingDecision | Task;
+/** An item that waits for a batch, or a task that waits for its turn. */
+export type Waiting = PendingItem | Task;
 
 export const isTask = (entry: Waiting): entry is Task => "run" in entry;
 
@@ -57,6 +80,10 @@ const REMEMBERED_REQUESTS = 20_000;
 export const textLengthOf = ({ actionContent, metadataText }: Action): number =>
   actionContent.length + metadataText.length;
 
+/** Returns the characters of text that an item brings. */
+export const textLengthOfItem = (item: PendingItem): number =>
+  isFollowUp(item) ? item.textLength : textLengthOf(item.action);
+
 /** Creates the pot of the actions that wait to be decided, in all logs of a process. */
 export function createWaitingPot(): SharedPot {
   return new SharedPot({
@@ -70,16 +97,16 @@ export function createWaitingPot(): SharedPot {
 }
 
 const cancelled = (): ControlPlaneError =>
-  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before the action was decided");
+  new ControlPlaneError(ErrorReason.CANCELLED, "the caller went away before its turn in the log");
 
 /** Rejects waiting entries. For a database that does not answer, the error is STORE_UNAVAILABLE. */
-export function rejectAll(items: readonly Pick<PendingDecision, "reject">[], error: unknown): void {
+export function rejectAll(items: readonly Pick<PendingItem, "reject">[], error: unknown): void {
   const fault = storeFault(error);
   for (const item of items) item.reject(fault);
 }
 
 /** Runs a step of a batch. If it throws, its callers get the error too: during the step they are in no queue. */
-export function runOrRejectAll(items: readonly PendingDecision[], step: () => void): void {
+export function runOrRejectAll(items: readonly PendingItem[], step: () => void): void {
   try {
     step();
   } catch (error) {
@@ -120,9 +147,9 @@ export class Queue {
     return all;
   }
 
-  /** Returns the actions before the first task, at most as many as a batch may take. */
-  upcoming(): readonly PendingDecision[] {
-    const items: PendingDecision[] = [];
+  /** Returns the items before the first task, at most as many as a batch may take. */
+  upcoming(): readonly PendingItem[] {
+    const items: PendingItem[] = [];
     for (const entry of this.#entries) {
       if (isTask(entry) || items.length === MAX_BATCH) break;
       items.push(entry);
@@ -131,12 +158,13 @@ export class Queue {
   }
 
   /**
-   * Takes the actions of a batch, at most `limit`. Stops before a task, a repeat, or a second action with the same id. Actions
+   * Takes the items of a batch, at most `limit`. Stops before a task, a repeat, or a second action with the same id. Items
    * whose callers have left are rejected with CANCELLED.
    */
-  takeBatch(limit: number): readonly PendingDecision[] {
+  takeBatch(limit: number): readonly PendingItem[] {
     const ids = new Set<string>();
     const items = this.#take(Math.min(MAX_BATCH, limit), (item) => {
+      if (isFollowUp(item)) return true;
       const { decisionId } = item.action;
       if (this.isRepeat(item) || ids.has(decisionId)) return false;
       ids.add(decisionId);
@@ -150,12 +178,12 @@ export class Queue {
   }
 
   /** Takes the repeats at the front. */
-  takeRepeats(): readonly PendingDecision[] {
+  takeRepeats(): readonly PendingItem[] {
     return this.#take(MAX_BATCH, (item) => this.isRepeat(item));
   }
 
-  /** Puts back, at the front, the actions that a batch did not decide. */
-  putBack(items: readonly PendingDecision[]): void {
+  /** Puts back, at the front, the items that a batch did not take. */
+  putBack(items: readonly PendingItem[]): void {
     if (items.length > 0) this.#entries = [...items, ...this.#entries];
   }
 
@@ -163,21 +191,23 @@ export class Queue {
    * Tests whether an action repeats a recent decision of this replica. Repeats of any other decision are found when the append
    * of their batch fails with a unique violation.
    */
-  isRepeat({ action }: PendingDecision): boolean {
-    return action.isRetryable && this.#recentIds.has(action.decisionId);
+  isRepeat(item: PendingItem): boolean {
+    return !isFollowUp(item) && item.action.isRetryable && this.#recentIds.has(item.action.decisionId);
   }
 
   /** Remembers decided actions, so that their repeats stay out of batches. */
-  remember(items: readonly PendingDecision[]): void {
-    for (const { action } of items) if (action.isRetryable) this.#recentIds.set(action.decisionId, true);
+  remember(items: readonly PendingItem[]): void {
+    for (const item of items) {
+      if (!isFollowUp(item) && item.action.isRetryable) this.#recentIds.set(item.action.decisionId, true);
+    }
   }
 
-  #take(limit: number, accepts: (item: PendingDecision) => boolean): PendingDecision[] {
+  #take(limit: number, accepts: (item: PendingItem) => boolean): PendingItem[] {
     let text = 0;
-    const items: PendingDecision[] = [];
+    const items: PendingItem[] = [];
     for (const entry of this.#entries) {
       if (items.length === limit || text >= MAX_BATCH_TEXT || isTask(entry) || !accepts(entry)) break;
-      text += textLengthOf(entry.action);
+      text += textLengthOfItem(entry);
       items.push(entry);
     }
     this.#entries = this.#entries.slice(items.length);

@@ -1,5 +1,7 @@
+import type { BudgetState } from "../policy/budget.ts";
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision } from "../policy/types.ts";
+import type { Reservation } from "../state/counters/budget-pots.ts";
 import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
 
 /** One reason as sealed. */
@@ -11,9 +13,12 @@ export interface SealedReason {
   readonly rule?: string;
   readonly argument?: string;
   readonly would_pass?: string;
+  readonly remaining?: number;
+  readonly resets_at?: string;
+  readonly decision?: Decision;
 }
 
-/** A counter as sealed. */
+/** A counter or budget as sealed. Counts of a budget are 0. */
 export interface SealedLimit {
   readonly scope: string;
   readonly group: string;
@@ -25,6 +30,9 @@ export interface SealedLimit {
   readonly source: string;
   readonly mandate_id: string;
   readonly rule: string;
+  readonly resets_at?: string;
+  /** Set for a budget only. */
+  readonly budget?: BudgetState;
 }
 
 /** Result of a semantic rule as sealed. When `unavailable` is set, there is no verdict. */
@@ -94,18 +102,29 @@ export interface DecisionBody {
   readonly policy_digest: string;
   /** Absent when no semantic rule applies to the action. */
   readonly guards?: readonly SealedGuard[];
+  /** Amounts that the action reserved in the pots of budgets. Absent when there are none. */
+  readonly reserved?: readonly Reservation[];
+  /** The lists that rules looked into, by name. Absent when there are none. */
+  readonly lists?: readonly { readonly name: string; readonly digest?: string; readonly matched?: readonly string[] }[];
   /** `capped` is the trust that the decision was taken with, where a federation token caps the agent's. */
   readonly trust: { readonly before: number; readonly after: number; readonly capped?: number };
   readonly escalation_id?: string;
   /** Set by the decision that created the escalation; absent from those that joined it. */
   readonly escalation_expires_at?: string;
   readonly used_escalation_id?: string;
+  /** Id under which the caller claimed the action with its intercept. Absent otherwise. */
+  readonly claim_id?: string;
+  /** Time from which the outcome becomes unknown unless it is reported before. Absent if it is not tracked. */
+  readonly outcome_due_at?: string;
   readonly on_behalf_of?: string;
   /** The principal of a grant that the request names without a principal. */
   readonly principal_id?: string;
   readonly session_id?: string;
   /** W3C trace id of the call. */
   readonly trace_id?: string;
+  /** Span of the trace that the decision belongs to, and W3C trace flags. Absent from decisions of before they were sealed. */
+  readonly span_id?: string;
+  readonly trace_flags?: string;
   readonly grant_id?: string;
   readonly intent_contract_id?: string;
   readonly policy_name?: string;
@@ -126,9 +145,8 @@ type SealedForm = Omit<DecisionBody, "authorisation" | "mandates" | "observed" |
   Partial<Pick<DecisionBody, "mandates" | "observed" | "reasons">> & {
     readonly authorisation: {
       readonly permissions: string;
-      readonly collective_limits?: readonly (Omit<SealedLimit, "remaining" | "source"> & {
-        readonly source?: string;
-      })[];
+      readonly collective_limits?: readonly (Omit<SealedLimit, "count" | "limit" | "remaining" | "source"> &
+        Partial<Pick<SealedLimit, "count" | "limit" | "source">>)[];
     };
   };
 
@@ -136,11 +154,10 @@ type SealedForm = Omit<DecisionBody, "authorisation" | "mandates" | "observed" |
 function bodyFrom(canonicalBody: string): DecisionBody {
   const { mandates = [], observed = [], reasons, authorisation, ...body } = JSON.parse(canonicalBody) as SealedForm;
   const { permissions, collective_limits = [] } = authorisation;
-  const limits = collective_limits.map((limit) => ({
-    source: "decision_log",
-    ...limit,
-    remaining: Math.max(0, limit.limit - limit.count),
-  }));
+  const limits = collective_limits.map((sealed) => {
+    const limit = { source: "decision_log", count: 0, limit: 0, ...sealed };
+    return { ...limit, remaining: Math.max(0, limit.limit - limit.count) };
+  });
   return {
     ...body,
     mandates,
@@ -155,7 +172,8 @@ export function receiptFrom(canonicalBody: string, leafHash: Uint8Array): Decisi
   return { body: bodyFrom(canonicalBody), canonicalBody, leafHash };
 }
 
-function reasonFrom(reason: SealedReason): DecisionReason {
+/** Converts a sealed reason to the form of a decision's. */
+export function reasonFrom(reason: SealedReason): DecisionReason {
   return {
     code: reason.code,
     message: reason.message,
@@ -164,6 +182,9 @@ function reasonFrom(reason: SealedReason): DecisionReason {
     ...(reason.rule === undefined ? {} : { rule: reason.rule }),
     ...(reason.argument === undefined ? {} : { argument: reason.argument }),
     ...(reason.would_pass === undefined ? {} : { wouldPass: reason.would_pass }),
+    ...(reason.remaining === undefined ? {} : { remaining: reason.remaining }),
+    ...(reason.resets_at === undefined ? {} : { resetsAtMs: Date.parse(reason.resets_at) }),
+    ...(reason.decision === undefined ? {} : { decision: reason.decision }),
   };
 }
 
@@ -184,5 +205,7 @@ export function sealedDecisionFromReceipt({ body }: DecisionReceipt): SealedDeci
     reasons: body.reasons.map(reasonFrom),
     isReplayed: true,
     isKeyEnded: body.key_ended === true,
+    isClaimed: undefined,
+    isTracked: body.outcome_due_at !== undefined,
   };
 }

@@ -1,11 +1,13 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { toolKey } from "../policy/names.ts";
-import type { Action } from "../state/types.ts";
+import type { SealedClaim } from "../state/outcomes.ts";
+import type { Action, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { createId, idFromDigest } from "../store/ids.ts";
 import type { Reader } from "../store/transaction.ts";
 import { canonicalJson } from "../tree/canonical.ts";
-import type { Decide, PendingDecision } from "./queue.ts";
+import { type Decide, isFollowUp, type PendingDecision, type PendingItem } from "./queue.ts";
+import { readFollowed } from "./read-follow-ups.ts";
 import { type DecisionRow, readDecisionRows, receiptFromRow } from "./read-receipts.ts";
 import { type DecisionReceipt, sealedDecisionFromReceipt } from "./receipts.ts";
 
@@ -48,7 +50,7 @@ function assertRepeatable(action: Action, receipt: DecisionReceipt, nowMs: numbe
 }
 
 /** Returns the action that seals the refusal of a repeated request. Its id is the same for every repeat: one refusal is enough. */
-function replayOf(action: Action): Action {
+function refusalFromRepeat(action: Action): Action {
   const decisionId = idFromDigest("dec", `refused replay of ${action.decisionId}`);
   return { ...action, decisionId, replayOf: action.decisionId };
 }
@@ -60,18 +62,24 @@ function replayOf(action: Action): Action {
  */
 export async function answerRepeats(
   reader: Reader,
-  items: readonly PendingDecision[],
+  items: readonly PendingItem[],
   state: WorkspaceState,
   now: () => number,
-): Promise<readonly PendingDecision[]> {
-  const ids = items.filter(({ action }) => action.isRetryable).map(({ action }) => action.decisionId);
-  if (ids.length === 0) return items;
-  const rows = await readDecisionRows(reader, state.workspaceId, ids);
+): Promise<readonly PendingItem[]> {
+  const retryable = items.flatMap((item) => (!isFollowUp(item) && item.action.isRetryable ? item.action : []));
+  if (retryable.length === 0) return items;
+  const { workspaceId } = state;
+  const rows = await readDecisionRows(
+    reader,
+    workspaceId,
+    retryable.map(({ decisionId }) => decisionId),
+  );
+  const claims = await readClaims(reader, workspaceId, retryable);
   const refusals: PendingDecision[] = [];
   const unanswered = items.filter((item) => {
-    const row = rows.get(item.action.decisionId);
-    if (row === undefined) return true;
-    const refusal = answerRepeat(item, row, state, now());
+    const row = isFollowUp(item) ? undefined : rows.get(item.action.decisionId);
+    if (row === undefined || isFollowUp(item)) return true;
+    const refusal = answerRepeat(item, row, claims.get(item.action.decisionId), state, now());
     if (refusal !== undefined) refusals.push(refusal);
     return false;
   });
@@ -83,6 +91,7 @@ export async function answerRepeats(
 function answerRepeat(
   item: PendingDecision,
   row: DecisionRow,
+  claim: SealedClaim | undefined,
   state: WorkspaceState,
   nowMs: number,
 ): PendingDecision | undefined {
@@ -91,17 +100,45 @@ function answerRepeat(
     const receipt = receiptFromRow(state.workspaceId, row);
     if (action.replayOf !== undefined) return answerRefusal(item, receipt);
     assertRepeatable(action, receipt, nowMs);
-    const replay = replayOf(action);
+    const replay = refusalFromRepeat(action);
     const refusal = steps.refuseReplay(state, replay, nowMs);
     if (refusal !== undefined) {
       const decide: Decide = (current, atMs) => steps.refuseReplay(current, replay, atMs) ?? refusal;
       return { ...item, action: replay, steps: { ...steps, decide } };
     }
-    item.resolve(sealedDecisionFromReceipt(receipt));
+    item.resolve({ ...sealedDecisionFromReceipt(receipt), ...claimedIn(receipt, claim, action.claimId) });
   } catch (error) {
     item.reject(error);
   }
   return undefined;
+}
+
+/** Reads the claims, each in an entry of its own, of the decisions whose repeats ask for one. */
+async function readClaims(
+  reader: Reader,
+  workspaceId: string,
+  actions: readonly Action[],
+): Promise<ReadonlyMap<string, SealedClaim>> {
+  const ids = actions.flatMap(({ claimId, decisionId }) => (claimId === undefined ? [] : decisionId));
+  if (ids.length === 0) return new Map();
+  const read = await readFollowed(reader, workspaceId, ids);
+  return new Map(
+    ids.flatMap((id) => {
+      const followed = read(id);
+      return followed instanceof ControlPlaneError || followed.claim === undefined ? [] : [[id, followed.claim]];
+    }),
+  );
+}
+
+/** Tells whether a repeat's claim is the one that holds the action, and whether the outcome is tracked. */
+function claimedIn(
+  { body }: DecisionReceipt,
+  claim: SealedClaim | undefined,
+  claimId: string | undefined,
+): Pick<SealedDecision, "isClaimed" | "isTracked"> {
+  const isTracked = (claim ?? body).outcome_due_at !== undefined;
+  if (claimId === undefined || body.decision !== "allow") return { isClaimed: undefined, isTracked };
+  return { isClaimed: (body.claim_id ?? claim?.claim_id) === claimId, isTracked };
 }
 
 /**

@@ -20,8 +20,8 @@ import type { WorkspaceLog } from "./writer.ts";
 /** An entry in the form that was sealed. */
 export interface SealedEntry {
   readonly seq: number;
-  /** False for a change. */
-  readonly isDecision: boolean;
+  /** Number of its `EntryKind`. */
+  readonly kind: number;
   readonly leafHash: Uint8Array;
   /** The exact text that is hashed, RFC 8785 JSON. */
   readonly body: string;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
+import { cutConnection } from "../store/database.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { WAKE_UP_CHANNEL, type WakeUp, wakeUpFrom } from "./events.ts";
 
@@ -8,10 +9,13 @@ export type WakeUpListener = (wakeUp: WakeUp | undefined) => void;
 
 /** Subscription to the wake-ups of other replicas. Losing a wake-up costs latency, never correctness. */
 export interface WakeUps {
+  /** Ends the connection. Cuts it if the server does not answer within a second. */
   close(): Promise<void>;
 }
 
 const RECONNECT_MS = 500;
+/** Milliseconds in which the server answers the end of the connection. */
+const END_MS = 1_000;
 
 /** Subscribes to PostgreSQL's notifications on a dedicated connection, and reconnects when it is lost. */
 export async function listenForWakeUps(url: string, log: StoreLog, listener: WakeUpListener): Promise<WakeUps> {
@@ -54,7 +58,11 @@ export async function listenForWakeUps(url: string, log: StoreLog, listener: Wak
   return {
     async close() {
       isClosed = true;
-      await client?.end();
+      const last = client;
+      if (last === undefined) return;
+      const timer = setTimeout(() => cutConnection(last), END_MS);
+      await last.end();
+      clearTimeout(timer);
     },
   };
 }

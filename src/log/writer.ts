@@ -1,6 +1,7 @@
 import type { PoolClient } from "pg";
 import type { SharedPot } from "../async/shared-pot.ts";
 import { nextTurn } from "../async/turns.ts";
+import { ControlPlaneError } from "../errors.ts";
 import { MAX_FORMS_LENGTH, searchedLength } from "../policy/checks.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
@@ -13,23 +14,36 @@ import { Batch, type Undecided } from "./batch.ts";
 import { ChangeCommitter, type ChangeScope, type SealedChanges } from "./changes.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { AppendedEnd, LedgerListener, WakeUp } from "./events.ts";
+import type { FollowedDecision, FollowUpStep } from "./follow-up.ts";
 import { InFlight, type SentBatch } from "./in-flight.ts";
 import { LoadedState, runApart } from "./loaded-state.ts";
 import {
   ACTION_OVERHEAD,
   createWaitingPot,
+  isFollowUp,
   isTask,
-  type PendingDecision,
+  type PendingFollowUp,
+  type PendingItem,
   Queue,
   rejectAll,
   runOrRejectAll,
   type Steps,
   textLengthOf,
+  textLengthOfItem,
   type Waiting,
 } from "./queue.ts";
+import { readFollowed } from "./read-follow-ups.ts";
 import { readDecisionRows } from "./read-receipts.ts";
 import { answerRepeats } from "./replays.ts";
 import type { LogSurroundings } from "./surroundings.ts";
+
+/** Caller of an entry about a decision. */
+interface FollowUpOptions {
+  /** True once the caller has left. Default: it stays. */
+  readonly isAbandoned?: () => boolean;
+  /** Characters of text that the entry brings. Default 0. */
+  readonly textLength?: number;
+}
 
 /**
  * Characters of text in a batch after which the event loop gets a turn before the next batch: such a batch takes milliseconds.
@@ -143,6 +157,46 @@ export class WorkspaceLog {
         };
       this.#enqueue({ action, steps, isAbandoned, resolve: settled(resolve), reject: settled(reject) });
     });
+  }
+
+  /**
+   * Seals an entry about a decision, or finds that the log answers the step already. Resolves with the decision and all entries about
+   * it, only once they are durable. Rejects with what the step throws, DECISION_NOT_FOUND, ENTRY_DAMAGED, OVERLOADED, CANCELLED or
+   * STORE_UNAVAILABLE. After STORE_UNAVAILABLE the entry may have been sealed, after any other rejection it was not.
+   */
+  async followUp(
+    decisionId: string,
+    step: FollowUpStep,
+    { isAbandoned = () => false, textLength = 0 }: FollowUpOptions = {},
+  ): Promise<FollowedDecision> {
+    this.#usedAt = performance.now();
+    const place = this.#waiting.take({ workspaceId: this.workspaceId }, textLength + ACTION_OVERHEAD);
+    const { promise, resolve, reject } = Promise.withResolvers<FollowedDecision>();
+    const item: PendingFollowUp = {
+      decisionId,
+      followUp: step,
+      textLength,
+      read: undefined,
+      isAbandoned,
+      resolve,
+      reject,
+    };
+    try {
+      // Read before its turn, so that the batches in flight do not wait for it.
+      const [loaded] = await this.#loaded.loadDecisions(this.#database.pool, [item]);
+      if (loaded !== undefined) this.#enqueue(item);
+      return await promise;
+    } finally {
+      this.#loaded.forgetDecision(item);
+      place.release();
+    }
+  }
+
+  /** Reads a decision with all entries about it. Rejects with DECISION_NOT_FOUND, ENTRY_DAMAGED or STORE_UNAVAILABLE. */
+  async followed(decisionId: string): Promise<FollowedDecision> {
+    const read = (await readFollowed(this.#database.pool, this.workspaceId, [decisionId]))(decisionId);
+    if (read instanceof ControlPlaneError) throw read;
+    return read;
   }
 
   /** Tests whether the log holds a decision. Rejects with STORE_UNAVAILABLE. */
@@ -321,20 +375,20 @@ export class WorkspaceLog {
       this.#publish();
       this.#queue.shiftTask();
       await next.run();
-    } else if (this.#queue.isRepeat(next)) await this.#answerRepeats(this.#queue.takeRepeats());
+    } else if (this.#queue.isRepeat(next)) await this.#settleRepeats(this.#queue.takeRepeats());
     else await this.#sendFirst(this.#takeBatch());
   }
 
-  #takeBatch(): readonly PendingDecision[] {
+  #takeBatch(): readonly PendingItem[] {
     const items = this.#queue.takeBatch(this.#inFlight.share(this.#queue));
     this.#lastBatchSize = items.length;
-    this.#owesTurn = items.reduce((sum, { action }) => sum + textLengthOf(action), 0) > LARGE_BATCH_TEXT;
+    this.#owesTurn = items.reduce((sum, item) => sum + textLengthOfItem(item), 0) > LARGE_BATCH_TEXT;
     return items;
   }
 
   // The pipelined way: batches behind each other on one connection.
 
-  async #sendFirst(items: readonly PendingDecision[]): Promise<void> {
+  async #sendFirst(items: readonly PendingItem[]): Promise<void> {
     let ready = items;
     try {
       if (!this.#loaded.holdsAllFor(items, this.nowMs)) {
@@ -373,12 +427,14 @@ export class WorkspaceLog {
    * Decides actions as of a time for which their state is loaded, and sends them. If deciding throws, their callers get the
    * error too.
    */
-  #send(items: readonly PendingDecision[], nowMs: number): void {
+  #send(items: readonly PendingItem[], nowMs: number): void {
     const batch = new Batch(this.#loaded.current, items, nowMs);
     runOrRejectAll(items, () => batch.decide());
     this.#queue.putBack(batch.left);
     this.#settleUndecided(batch.undecided);
-    if (batch.items.length === 0) {
+    if (batch.isEmpty) {
+      batch.undo();
+      this.#settleAnswered(batch.items);
       this.#inFlight.releaseIfIdle();
       return;
     }
@@ -434,7 +490,7 @@ export class WorkspaceLog {
 
   // The locked way: one batch in a transaction that holds the end of the log.
 
-  async #appendLocked(items: readonly PendingDecision[]): Promise<void> {
+  async #appendLocked(items: readonly PendingItem[]): Promise<void> {
     try {
       let open = items;
       while (open.length > 0) open = await this.#lockedRound(open);
@@ -448,7 +504,7 @@ export class WorkspaceLog {
    * Appends the first action of each id under the lock, as many as one batch takes, and answers repeats. Returns the actions
    * whose ids were appended in this round.
    */
-  async #lockedRound(items: readonly PendingDecision[]): Promise<readonly PendingDecision[]> {
+  async #lockedRound(items: readonly PendingItem[]): Promise<readonly PendingItem[]> {
     const connection = await this.#database.pool.connect();
     let fault: Error | undefined;
     try {
@@ -457,9 +513,8 @@ export class WorkspaceLog {
       if (rowCount === 0) throw this.#loaded.loseHead();
       await this.#loaded.catchUp(connection);
       const unanswered = await answerRepeats(connection, items, this.#loaded.current, () => this.nowMs);
-      const firsts = [...Map.groupBy(unanswered, ({ action }) => action.decisionId).values()].map(
-        ([first]) => first as PendingDecision,
-      );
+      const idOf = (item: PendingItem) => (isFollowUp(item) ? item : item.action.decisionId);
+      const firsts = [...Map.groupBy(unanswered, idOf).values()].map(([first]) => first as PendingItem);
       await this.#commitLocked(connection, await this.#loaded.loadFor(connection, firsts));
       return unanswered.filter((item) => !firsts.includes(item));
     } catch (error) {
@@ -472,16 +527,18 @@ export class WorkspaceLog {
     }
   }
 
-  async #commitLocked(connection: PoolClient, items: readonly PendingDecision[]): Promise<void> {
+  async #commitLocked(connection: PoolClient, items: readonly PendingItem[]): Promise<void> {
     if (items.length === 0) return void (await connection.query("rollback"));
     const nowMs = await this.#loaded.completeWindowsLocked(connection);
     const batch = new Batch(this.#loaded.current, items, nowMs);
     batch.decide();
     // Their repeats were answered before.
     for (const { item, error } of batch.undecided) item.reject(error);
-    if (batch.items.length === 0) {
+    if (batch.isEmpty) {
+      batch.undo();
       await connection.query("rollback");
       this.#queue.putBack(batch.left);
+      batch.settle();
       return;
     }
     try {
@@ -502,7 +559,7 @@ export class WorkspaceLog {
   }
 
   /** Answers requests that this replica decided before with their first decisions. */
-  async #answerRepeats(items: readonly PendingDecision[]): Promise<void> {
+  async #settleRepeats(items: readonly PendingItem[]): Promise<void> {
     this.#publish();
     try {
       // The caller's key may have ended on another replica.
@@ -516,11 +573,20 @@ export class WorkspaceLog {
   }
 
   /**
+   * Answers claims and reports that need no entry: under the lock, because what answers them may still be in flight, and authority
+   * may have ended on another replica.
+   */
+  #settleAnswered(items: readonly PendingItem[]): void {
+    if (items.length === 0) return;
+    this.#enqueue({ run: () => this.#appendLocked(items), reject: (error) => rejectAll(items, error) });
+  }
+
+  /**
    * Settles actions that cannot be decided. A repeat still gets its first decision, made before the change that now rules the
    * request out; everyone else gets the error.
    */
   #settleUndecided(undecided: readonly Undecided[]): void {
-    const errors = new Map<PendingDecision, unknown>();
+    const errors = new Map<PendingItem, unknown>();
     for (const { item, error } of undecided) {
       if (item.action.isRetryable) errors.set(item, error);
       else item.reject(error);
@@ -546,7 +612,9 @@ export class WorkspaceLog {
       this.#settle(batch);
       this.#loaded.announce(batch.events());
       this.#notifyAppended(batch.endSeq, batch.isAwaited ? "decisions" : undefined);
-      const { nextExpiryMs } = batch;
+      const { nextExpiryMs, nextOutcomeDueMs } = batch;
+      if (nextOutcomeDueMs !== undefined)
+        runApart(() => this.#surroundings.onTracked?.(this.workspaceId, nextOutcomeDueMs));
       if (nextExpiryMs !== undefined) runApart(() => this.#surroundings.onEscalated?.(this.workspaceId, nextExpiryMs));
     }
   }

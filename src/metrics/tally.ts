@@ -1,4 +1,5 @@
 import type { Metric, Registry } from "prom-client";
+import type { Bound } from "./bounded-label.ts";
 
 /** Values of a series' labels, by label. Words of a closed list, or of a `BoundedLabel`. */
 type Labels<T extends string> = Readonly<Record<T, string>>;
@@ -9,6 +10,8 @@ interface TallyOptions<T extends string> {
   /** One sentence. */
   readonly help: string;
   readonly labelNames: readonly T[];
+  /** Bound that its user keeps for one of the labels. Default: all labels have words of closed lists. */
+  readonly bounded?: Bound & { readonly label: T };
   readonly registry: Registry;
 }
 
@@ -21,11 +24,11 @@ interface Value {
 
 /** Registers a metric that is read when it is scraped. */
 function register<T extends string>(
-  { name, help, labelNames, registry }: TallyOptions<T>,
+  { name, help, labelNames, bounded, registry }: TallyOptions<T>,
   type: "counter" | "histogram",
   values: () => Value[],
 ): void {
-  const get = async () => ({ name, help, type, aggregator: "sum", values: values() });
+  const get = async () => ({ name, help, type, aggregator: "sum", bounded, values: values() });
   // prom-client's registry reads these members of a metric alone.
   registry.registerMetric({ name, help, labelNames, type, aggregator: "sum", get } as unknown as Metric);
 }

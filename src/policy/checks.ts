@@ -1,9 +1,12 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isAscii, plainText } from "../text/fold.ts";
 import { Comparisons } from "./comparisons.ts";
+import { type ListLookup, NO_LISTS } from "./lists/named-list.ts";
+import { UsedLists } from "./lists/used-lists.ts";
 import type { PatternSet } from "./patterns.ts";
 import { TextMemo } from "./text-memo.ts";
 import type { SchemaError, ToolSchema } from "./types.ts";
+import { Run } from "./when/run.ts";
 
 /** Result of a check that was not made, because it would take too long. */
 export const TOO_LONG = "CHECK_TOO_LONG";
@@ -43,13 +46,18 @@ export class Checks {
   #patternSteps = MAX_PATTERN_STEPS;
   #schemaSteps = MAX_SCHEMA_STEPS;
   readonly comparisons = new Comparisons();
+  /** The `when` expressions of the rules. */
+  readonly when = new Run();
+  /** The workspace's lists, with a note of those that were used. */
+  readonly lists: UsedLists;
   #plain: TextMemo | undefined;
   readonly #answers: LongAnswers | undefined;
   readonly #missing: LongCheck[] = [];
 
-  /** `answers`: results of the long checks that were made before. Default: none. */
-  constructor(answers?: LongAnswers) {
+  /** `answers`: results of the long checks that were made before. Default: none. `lists`: default none. */
+  constructor(answers?: LongAnswers, lists: ListLookup = NO_LISTS) {
     this.#answers = answers;
+    this.lists = new UsedLists(lists);
   }
 
   /** Long checks without an answer, in the order in which they were needed. */

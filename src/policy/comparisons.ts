@@ -1,15 +1,21 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { fold } from "../text/fold.ts";
 import { type Comparable, comparableFrom, textFrom } from "./json-value.ts";
+import type { ListKind } from "./lists/kinds.ts";
 import { TextMemo } from "./text-memo.ts";
 
 /** Maximum steps, of some 15 ns each, that one decision spends on comparing values with conditions. */
 const MAX_STEPS = 1_000_000;
 /** Steps for finding a value and looking at its type. */
 const VALUE_STEPS = 4;
+/** Steps for reading a text as a host or a domain, and for looking one value up in a list. */
+const HOST_STEPS = 256;
+const LOOKUP_STEPS = 96;
 /** Characters that one step reads, and characters of ASCII that one step folds. */
 const READ_CHARACTERS = 16;
 const FOLDED_CHARACTERS = 2;
+/** Characters in which the labels of a host are counted: a longer text is no host. */
+const MAX_LOOKED_UP = 2_048;
 /** Half steps of folding each UTF-16 unit: those of ASCII cost 1. */
 const FOLD_COSTS: Uint8Array = foldCosts();
 
@@ -71,6 +77,13 @@ export class Comparisons {
   /** Spends the steps for reading a text some times. Returns false if the budget is used up. */
   reads(text: string, times: number): boolean {
     return this.#spend((times * text.length) / READ_CHARACTERS);
+  }
+
+  /** Spends the steps for looking a text up in a list. Returns false if the budget is used up. */
+  looksUp(text: string, kind: ListKind): boolean {
+    const isHost = kind !== "text";
+    const dots = isHost ? text.slice(0, MAX_LOOKED_UP).split(".").length : 0;
+    return this.#spend(LOOKUP_STEPS * (1 + dots) + (isHost ? HOST_STEPS : 0) + text.length / READ_CHARACTERS);
   }
 
   /** Converts any value to text, as `textFrom`. */

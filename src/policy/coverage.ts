@@ -1,4 +1,4 @@
-import type { CompiledMandate, CompiledRule, EvaluationContext, Principal } from "./types.ts";
+import type { CompiledMandate, CompiledRule, EvaluationContext, Principal, ScopeWord } from "./types.ts";
 
 /** Tests whether the scope of a mandate covers an agent. */
 export function coversAgent(
@@ -10,14 +10,23 @@ export function coversAgent(
   return departmentId !== undefined && agent.departmentIds.includes(departmentId);
 }
 
+/** Returns the group of agents whose past actions a rule looks at together; undefined for a rule that looks at none. */
+export function groupOfRule({
+  velocity,
+  budget,
+  ordered,
+}: CompiledRule): { readonly scope: ScopeWord; readonly departmentId?: string } | undefined {
+  return velocity?.counter ?? budget?.pot ?? ordered;
+}
+
 /** Tests whether a rule covers an agent: a sequence rule on one department covers only the members of that department. */
-export function ruleCoversAgent({ velocity, ordered }: CompiledRule, { departmentIds }: Principal): boolean {
-  const departmentId = velocity?.counter.departmentId ?? ordered?.departmentId;
+export function ruleCoversAgent(rule: CompiledRule, { departmentIds }: Principal): boolean {
+  const departmentId = groupOfRule(rule)?.departmentId;
   return departmentId === undefined || departmentIds.includes(departmentId);
 }
 
 /**
- * Lists the agents for whose groups a velocity rule counts an action: of the acting agent and its principal, those that the mandate
+ * Lists the agents for whose groups a velocity rule or budget counts an action: of the acting agent and its principal, those that the mandate
  * covers; the acting agent if it covers neither, as the mandate of a lender between the two. Empty if the rule covers none of them.
  */
 export function countedAgents(

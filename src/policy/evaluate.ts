@@ -1,4 +1,6 @@
+import { type BudgetReading, budgetStateFrom, type CompiledBudget, paymentOf } from "./budget.ts";
 import { countedAgents, ruleCoversAgent } from "./coverage.ts";
+import { toolKey } from "./names.ts";
 import type { Plan, PlannedMandate } from "./rule-index.ts";
 import { compareMandates, SEVERITY } from "./severity.ts";
 import type {
@@ -12,10 +14,10 @@ import type {
   FiredMandate,
   GuardAnswer,
   GuardFinding,
-  LimitState,
   ObservedMandate,
   PolicyReason,
   PolicyResult,
+  ReadLimit,
 } from "./types.ts";
 import { createPassTest, type PassTest } from "./would-pass.ts";
 
@@ -34,7 +36,7 @@ interface Collected {
   readonly rules: FiredRule[];
   readonly fired: FiredMandate[];
   readonly observed: ObservedMandate[];
-  readonly collectiveLimits: LimitState[];
+  readonly collectiveLimits: ReadLimit[];
   readonly guards: GuardFinding[];
 }
 
@@ -56,22 +58,26 @@ export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
   const sorted = rules.sort(byWeight);
   const [winner] = sorted;
   const missingChecks = [...context.checks.missing];
-  if (winner === undefined) return { decision: undefined, reasons: [], missingChecks, ...collected };
+  const lists = context.checks.lists.used;
+  if (winner === undefined) return { decision: undefined, reasons: [], missingChecks, lists, ...collected };
   const { decision, mandate, rule } = winner;
   const passes = decision === "allow" || plan.asksGuard ? NONE_PASSES : passTest(plan, context);
   const reasons: PolicyReason[] = [];
   for (const fired of sorted) {
     if (reasons.length >= MAX_REASONS) break;
-    reasons.push(...reasonsFrom(fired, passes));
+    reasons.push(...reasonsFrom(fired, decision, passes));
   }
-  return { decision, winner: { mandate, rule }, reasons, missingChecks, ...collected };
+  return { decision, winner: { mandate, rule }, reasons, missingChecks, lists, ...collected };
 }
 
 /**
  * Creates the predicate that skips unanswered semantic rules if deterministic rules block: no answer would change the decision.
  */
 function skippable(plan: Plan, context: EvaluationContext): Skips {
+  const { left } = context.checks.when;
   const { rules } = collect(plan, context, ({ semantic }) => semantic !== undefined);
+  // The same expressions are evaluated again, and an action has its steps once.
+  context.checks.when.restore(left);
   if (rules.every(({ decision }) => decision !== "block")) return skipsNone;
   return ({ semantic }) => semantic !== undefined && context.guardAnswerFor?.(semantic) === undefined;
 }
@@ -99,7 +105,7 @@ function evaluateMandate(
   const decision = fired.sort(byWeight)[0]?.decision;
   if (decision === undefined) return;
   if (mandate.mode === "observe") {
-    const reasons = fired.flatMap((each) => reasonsFrom(each, NONE_PASSES)).slice(0, MAX_REASONS);
+    const reasons = fired.flatMap((each) => reasonsFrom(each, decision, NONE_PASSES)).slice(0, MAX_REASONS);
     collected.observed.push({ mandate, decision, reasons });
   } else {
     collected.fired.push({ mandate, decision });
@@ -114,15 +120,25 @@ function checkRule(
   context: EvaluationContext,
   { collectiveLimits, guards }: Collected,
 ): Finding | undefined {
-  const { velocity, semantic } = rule;
+  const { velocity, budget, semantic } = rule;
   if (velocity !== undefined) {
     const readings = readCounters(mandate, rule, velocity, context);
-    const limits = readings.map((reading) => limitState(velocity, reading));
-    collectiveLimits.push(...limits.map((limit) => ({ ...limit, mandateId: mandate.id, rule: rule.path })));
+    for (const reading of readings) collectiveLimits.push(readLimit(mandate, rule, velocity, reading, context));
     return firstOf(readings, (reading) => rule.check(context, reading));
+  }
+  if (budget !== undefined) {
+    const readings = readPots(mandate, rule, budget, context);
+    for (const reading of readings) {
+      const agentId = reading.principalId ?? context.agentId;
+      const limit = budgetLimit(budget, reading);
+      collectiveLimits.push({ ...limit, counter: undefined, agentId, mandateId: mandate.id, rule: rule.path });
+    }
+    return firstOf(readings, (reading) => rule.check(context, undefined, undefined, reading));
   }
   if (!ruleCoversAgent(rule, context)) return undefined;
   if (semantic === undefined) return rule.check(context);
+  // No question is asked for a rule that does not fire whatever the answer is.
+  if (rule.mayFire !== undefined && !rule.mayFire(context)) return undefined;
   const answer = context.guardAnswerFor?.(semantic) ?? NOT_ASKED;
   guards.push({ mandateId: mandate.id, version: mandate.version, rule: rule.path, spec: semantic, answer });
   return rule.check(context, undefined, answer);
@@ -139,6 +155,27 @@ export function readCounters(
     const reading = context.counterValue(counter, agent);
     return agent.agentId === context.agentId ? reading : { ...reading, principalId: agent.agentId };
   });
+  return distinctGroups(readings);
+}
+
+/** Reads the pot of a budget for each agent that it adds the action for, each group once. */
+export function readPots(
+  mandate: CompiledMandate,
+  rule: CompiledRule,
+  budget: CompiledBudget,
+  context: EvaluationContext,
+): readonly BudgetReading[] {
+  const tool = toolKey(context.tool?.name ?? context.toolName ?? "");
+  const payment = paymentOf(budget.pot, tool, context.arguments);
+  if (payment === undefined) return [];
+  const readings = countedAgents(mandate, rule, context).map((agent): BudgetReading => {
+    const reading = { ...context.potValue(budget, agent), tool, payment };
+    return agent.agentId === context.agentId ? reading : { ...reading, principalId: agent.agentId };
+  });
+  return distinctGroups(readings);
+}
+
+function distinctGroups<Reading extends { readonly group: string }>(readings: readonly Reading[]): readonly Reading[] {
   return readings.filter(({ group }, index) => readings.findIndex((other) => other.group === group) === index);
 }
 
@@ -155,18 +192,25 @@ function firedRule(mandate: CompiledMandate, rule: CompiledRule, finding: Findin
   return { mandate, rule, decision, findings: [finding, ...others] };
 }
 
-/** Writes the reasons of a rule that fired, each with a change that would have passed. */
-function reasonsFrom({ mandate, findings }: FiredRule, passes: PassTest): PolicyReason[] {
-  return findings.map(({ code, message, rule, argument, change }) => ({
+/** Writes the reasons of a rule that fired, each with a change that would have passed. `strictest` is the decision of all rules. */
+function reasonsFrom(
+  { mandate, decision, findings }: FiredRule,
+  strictest: Decision,
+  passes: PassTest,
+): PolicyReason[] {
+  return findings.map(({ code, message, rule, argument, change, fits }) => ({
     code,
     message,
     rule,
     ...(argument === undefined ? {} : { argument }),
     mandateId: mandate.id,
     mandateName: mandate.name,
-    ...(change !== undefined && passes(change) ? { wouldPass: `would allow at ${change.text}` } : {}),
+    ...wouldPassOf(change !== undefined && passes(change) ? `would allow at ${change.text}` : fits),
+    ...(decision === strictest ? {} : { decision }),
   }));
 }
+
+const wouldPassOf = (wouldPass: string | undefined) => (wouldPass === undefined ? {} : { wouldPass });
 
 /** Creates the test whether the plan allows the action after a change of its arguments. */
 function passTest(plan: Plan, context: EvaluationContext): PassTest {
@@ -184,7 +228,13 @@ function byWeight(a: FiredRule, b: FiredRule): number {
   );
 }
 
-function limitState({ counter, maxCount, windowSeconds }: CompiledVelocity, reading: CounterReading) {
+function readLimit(
+  mandate: CompiledMandate,
+  rule: CompiledRule,
+  { counter, maxCount, windowSeconds }: CompiledVelocity,
+  reading: CounterReading,
+  { agentId }: EvaluationContext,
+): ReadLimit {
   return {
     scope: counter.scope,
     group: reading.group,
@@ -194,5 +244,17 @@ function limitState({ counter, maxCount, windowSeconds }: CompiledVelocity, read
     window: windowSeconds,
     remaining: Math.max(0, maxCount - reading.count),
     source: reading.source,
+    mandateId: mandate.id,
+    rule: rule.path,
+    counter,
+    agentId: reading.principalId ?? agentId,
   };
+}
+
+function budgetLimit(budget: CompiledBudget, reading: BudgetReading) {
+  const { group, members, reserved, captured, payment } = reading;
+  const state = budgetStateFrom(budget, { reserved: reserved + BigInt(payment.millionths ?? 0), captured });
+  const { pot, windowMs } = budget;
+  const counts = { count: 0, limit: 0, remaining: 0, source: "decision_log" } as const;
+  return { scope: pot.scope, group, members, ...counts, window: windowMs / 1000, budget: state };
 }

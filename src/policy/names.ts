@@ -1,10 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { fold, invisibleIn } from "../text/fold.ts";
 import { isJsonObject, ownValue } from "./json-value.ts";
-import type { CompiledPatterns } from "./types.ts";
 
 /**
- * Names that people and models write: action types, patterns of them, tools and MCP servers; and the names that people give to
+ * Names that people and models write: action types, tools and MCP servers; and the names that people give to
  * departments, agents, mandates and packs. Two spellings that look or act the same are one name; a spelling that can pass for
  * another name is refused.
  */
@@ -175,44 +174,6 @@ export function toolNameFault(text: string): string | undefined {
 
 /** Returns the form in which the names of tools are compared: without case. */
 export const toolKey = (name: string): string => name.trim().toLowerCase();
-
-/** Explains why a text is not an action-type pattern, as the rest of a sentence about it; undefined for a pattern. */
-export function patternFault(text: string): string | undefined {
-  const pattern = normaliseName(text);
-  if (pattern === "") return "must not be blank";
-  const star = pattern.indexOf("*");
-  if (star !== -1 && star !== pattern.length - 1) return "may have `*` at its end only";
-  return nameFault(text);
-}
-
-/** Tests whether a text is an action-type pattern. */
-export function isActionPattern(text: string): boolean {
-  return patternFault(text) === undefined;
-}
-
-/** Matches one pattern, however it is written, against a normalised action type. A trailing `*` stands for any rest. */
-export function matchesPattern(pattern: string, normalised: string): boolean {
-  const own = normaliseName(pattern);
-  return own.endsWith("*") ? normalised.startsWith(own.slice(0, -1)) : own === normalised;
-}
-
-/** Normalises, sorts and deduplicates patterns, so that lists of the same patterns become equal. */
-export function normalisePatterns(patterns: readonly string[]): readonly string[] {
-  return [...new Set(patterns.map(normaliseName))].sort();
-}
-
-/**
- * Compiles patterns for many tests. An empty list matches nothing. The cost of a test does not grow with the number of
- * exact patterns.
- */
-export function compilePatterns(patterns: readonly string[]): CompiledPatterns {
-  const all = normalisePatterns(patterns);
-  const exact = new Set(all.filter((pattern) => !pattern.endsWith("*")));
-  const prefixes = all.filter((pattern) => pattern.endsWith("*")).map((pattern) => pattern.slice(0, -1));
-  return {
-    matches: (normalised) => exact.has(normalised) || prefixes.some((prefix) => normalised.startsWith(prefix)),
-  };
-}
 
 /** Returns the arguments that rules read: `metadata.arguments` if it is an object, else the metadata itself. */
 export function argumentsFrom(metadata: JsonObject | undefined): JsonObject | undefined {

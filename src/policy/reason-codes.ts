@@ -1,9 +1,11 @@
 /** Reason codes of mandates' rules that fired. */
 export const FINDING_CODES = [
   "ACTION_MATCHED",
+  "AMOUNT_INVALID",
   "ARGUMENTS_INVALID",
   "ARGUMENT_MISSING",
   "ARGUMENT_WRONG_TYPE",
+  "BUDGET_EXCEEDED",
   "CHECK_TOO_LONG",
   "CONDITION_HELD",
   "CONTENT_MATCHED",
@@ -16,6 +18,7 @@ export const FINDING_CODES = [
   "MANDATE_STALE",
   "SEQUENCE_COMPLETED",
   "TRUST_BELOW",
+  "WHEN_HELD",
 ] as const;
 
 /** Reason codes of the steps before and after the mandates. */

@@ -1,3 +1,4 @@
+import { prefixOf } from "./action-patterns.ts";
 import type { CompiledMandate, CompiledRule, EvaluationContext, Principal } from "./types.ts";
 
 /** One rule in the index, with its mandate. */
@@ -13,7 +14,7 @@ interface ActionIndex {
   /** Rules that cover all action types. */
   readonly all: Rules;
   readonly exact: ReadonlyMap<string, Rules>;
-  /** By the text before `*`. */
+  /** By the text before the first `*`: what follows it, and what is excluded, is looked at when a rule is found. */
   readonly prefixes: ReadonlyMap<string, Rules>;
   /** The distinct lengths of the prefixes. */
   readonly prefixLengths: readonly number[];
@@ -80,7 +81,7 @@ export class RuleIndex {
   without(mandate: CompiledMandate): RuleIndex {
     const key = scopeKey(mandate);
     const scope = new Map(this.#scopes.get(key));
-    for (const tool of new Set(mandate.rules.map((rule) => rule.tool ?? ""))) {
+    for (const tool of new Set(mandate.rules.flatMap(toolsOf))) {
       const actions = scope.get(tool);
       const rest = actions && remaining(actions, mandate);
       if (rest === undefined) scope.delete(tool);
@@ -118,6 +119,8 @@ export class RuleIndex {
   }
 }
 
+const toolsOf = ({ tools }: CompiledRule): readonly string[] => (tools.length === 0 ? [""] : tools);
+
 /** Lists the rules of a scope that cover a call; a rule may come more than once. */
 function coveringRules(scope: ScopeIndex, tool: string, actionType: string): Rules {
   const found: IndexedRule[] = [];
@@ -129,7 +132,7 @@ function coveringRules(scope: ScopeIndex, tool: string, actionType: string): Rul
       if (length <= actionType.length) found.push(...(actions.prefixes.get(actionType.slice(0, length)) ?? []));
     }
   }
-  return found;
+  return found.filter(({ rule }) => rule.types.matches(actionType));
 }
 
 type ActionDraft = { all: IndexedRule[]; exact: Map<string, IndexedRule[]>; prefixes: Map<string, IndexedRule[]> };
@@ -139,8 +142,10 @@ function indexScopes(mandates: Iterable<CompiledMandate>): ReadonlyMap<string, S
   for (const mandate of mandates) {
     const scope = getOrPut(drafts, scopeKey(mandate), () => new Map<string, ActionDraft>());
     for (const rule of mandate.rules) {
-      const draft = getOrPut(scope, rule.tool ?? "", () => ({ all: [], exact: new Map(), prefixes: new Map() }));
-      place(draft, { mandate, rule });
+      for (const tool of toolsOf(rule)) {
+        const draft = getOrPut(scope, tool, () => ({ all: [], exact: new Map(), prefixes: new Map() }));
+        place(draft, { mandate, rule });
+      }
     }
   }
   const scopes = new Map<string, ScopeIndex>();
@@ -155,9 +160,8 @@ function place(draft: ActionDraft, indexed: IndexedRule): void {
   const { actionTypes } = indexed.rule;
   if (actionTypes.length === 0) draft.all.push(indexed);
   for (const pattern of actionTypes) {
-    const isPrefix = pattern.endsWith("*");
-    const key = isPrefix ? pattern.slice(0, -1) : pattern;
-    getOrPut(isPrefix ? draft.prefixes : draft.exact, key, () => []).push(indexed);
+    const prefix = prefixOf(pattern);
+    getOrPut(prefix === undefined ? draft.exact : draft.prefixes, prefix ?? pattern, () => []).push(indexed);
   }
 }
 
@@ -185,7 +189,8 @@ function remaining(actions: ActionIndex, mandate: CompiledMandate): ActionIndex 
   const exact = new Map(actions.exact);
   const prefixes = new Map(actions.prefixes);
   for (const pattern of mandate.rules.flatMap((rule) => rule.actionTypes)) {
-    const [map, key] = pattern.endsWith("*") ? [prefixes, pattern.slice(0, -1)] : [exact, pattern];
+    const prefix = prefixOf(pattern);
+    const [map, key] = prefix === undefined ? [exact, pattern] : [prefixes, prefix];
     const rest = keep(map.get(key) ?? []);
     if (rest.length === 0) map.delete(key);
     else map.set(key, rest);

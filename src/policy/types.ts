@@ -1,9 +1,13 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
+import type { BudgetReading, BudgetState, BudgetWindow, CompiledBudget, PotReading } from "./budget.ts";
 import type { Checks, LongCheck, TOO_LONG } from "./checks.ts";
+import type { ListLookup } from "./lists/named-list.ts";
+import type { UsedList } from "./lists/used-lists.ts";
 import type { FindingCode } from "./reason-codes.ts";
 import type { RuleViolation } from "./violations.ts";
+import type { CompiledWhen } from "./when/compile-when.ts";
 
 /** A decision about an action. */
 export type Decision = "allow" | "block" | "escalate";
@@ -82,6 +86,8 @@ export interface ToolLookup {
   (name: string): ToolSchema | undefined;
   /** The registered names, for suggestions. Default: no suggestions for tools. */
   readonly names?: Iterable<string>;
+  /** The named lists, which conditions compare with. Default: no lists. */
+  readonly lists?: ListLookup;
 }
 
 /** Result of `compileRules`: the rules in the order given, or all violations in the order of their paths. */
@@ -91,10 +97,12 @@ export type CompileResult =
 
 /** Counter of a velocity rule. The object is the same for the life of the compiled rule, so it may key a `WeakMap`. */
 export interface CounterSpec {
-  /** Names the matcher: equal for equal `patterns` and `countDecisions` in any order. Excludes scope and window. */
+  /** Names the matcher: equal for equal `patterns`, `excluded` and `countDecisions` in any order. Leaves out scope and window. */
   readonly key: string;
-  /** Normalised, sorted, without duplicates; exact or with a trailing `*`. */
+  /** Normalised, sorted, without duplicates. */
   readonly patterns: readonly string[];
+  /** Patterns of action types that are not counted: normalised, sorted, without duplicates. */
+  readonly excluded: readonly string[];
   /** Counts only actions with one of these decisions, sorted; empty counts every attempt. */
   readonly countDecisions: readonly Decision[];
   /** Length of the sliding window in milliseconds. */
@@ -126,7 +134,7 @@ export interface CompiledVelocity {
   readonly windowSeconds: number;
 }
 
-/** A counter as a decision saw it; the fields of the message `CollectiveLimit`. */
+/** A counter or budget as a decision saw it; the fields of the message `CollectiveLimit`. Counts of a budget are 0. */
 export interface LimitState {
   readonly scope: ScopeWord;
   readonly group: string;
@@ -137,18 +145,35 @@ export interface LimitState {
   readonly window: number;
   /** max(0, limit - count). */
   readonly remaining: number;
+  /** Set for a budget only. */
+  readonly budget?: BudgetState;
   readonly source: CounterReading["source"];
   readonly mandateId: string;
   /** Path of the rule in the mandate: `rules[0]`. */
   readonly rule: string;
+  /**
+   * Time from which one more action fits if nothing else happens, epoch milliseconds. Undefined while `remaining` is above 0, if none
+   * ever fits, and if it is not known.
+   */
+  readonly resetsAtMs?: number;
+}
+
+/** A counter or budget as evaluation reads it. */
+export interface ReadLimit extends LimitState {
+  /** Undefined for a budget. */
+  readonly counter: CounterSpec | undefined;
+  /** The agent whose group is counted: the acting agent or its principal. */
+  readonly agentId: string;
 }
 
 /** Sequence of an ordered rule. The object is the same for the life of the compiled rule. */
 export interface OrderedSpec {
-  /** Equal for equal `steps`, `countDecisions` and `scope`. Excludes department and window. */
+  /** Equal for equal `steps`, `excluded`, `countDecisions` and `scope`. Leaves out department and window. */
   readonly key: string;
   /** Normalised patterns in their order, 2 to 20. The action at hand is the last of them. */
   readonly steps: readonly string[];
+  /** Patterns of action types that are no step: normalised, sorted, without duplicates. */
+  readonly excluded: readonly string[];
   /** Past actions count only with one of these decisions, sorted; empty counts every attempt. */
   readonly countDecisions: readonly Decision[];
   /** Length of the sliding window in milliseconds. */
@@ -200,6 +225,12 @@ export interface GuardFinding {
 /** Everything a mandate's rules may look at. All of it comes in as values: evaluation reads no clock and no store. */
 export interface EvaluationContext {
   readonly agentId: string;
+  /** The agent's name. Default: empty. */
+  readonly agentName?: string | undefined;
+  /** The framework that the agent is built with. Default: empty. */
+  readonly framework?: string | undefined;
+  /** The session that the action belongs to. Default: empty. */
+  readonly sessionId?: string | undefined;
   /** The departments of the agent, sorted. */
   readonly departmentIds: readonly string[];
   /** As `normaliseName` gives it. */
@@ -221,6 +252,8 @@ export interface EvaluationContext {
   readonly checks: Checks;
   /** Reads a counter for the group of an agent; called for each velocity rule that covers the action. */
   readonly counterValue: (spec: CounterSpec, agent: Principal) => CounterReading;
+  /** Reads the past amounts of a budget for the group of an agent; called for each budget that covers the action. */
+  readonly potValue: (budget: BudgetWindow, agent: Principal) => PotReading;
   /**
    * Start, in epoch milliseconds, of the latest run through all steps of a sequence but the last; undefined if there
    * is no such run in its window. Called for each ordered rule whose last step the action is, with the agent in its group.
@@ -253,6 +286,8 @@ export interface Finding {
   readonly argument?: string;
   /** A change of the argument after which this rule would not fire. */
   readonly change?: ArgumentChange;
+  /** Amount that still fits, for a budget: `8.20 EUR still fit`. */
+  readonly fits?: string;
   /** Overrides the rule's own decision. */
   readonly decision?: Decision;
   /** The other conditions that held, for a rule that fires only if all hold. */
@@ -273,8 +308,17 @@ export interface ArgumentChange {
 export interface PolicyReason extends Pick<Finding, "code" | "message" | "rule" | "argument"> {
   readonly mandateId: string;
   readonly mandateName: string;
-  /** A change of one argument with which the action is allowed: `would allow at amount <= 500`. */
+  /** A change of one argument with which the action is allowed: `would allow at amount <= 500`. Else what still fits a budget. */
   readonly wouldPass?: string;
+  /** Number of further actions that fit the limit of the rule. Only for a reason that its limit gives. */
+  readonly remaining?: number;
+  /**
+   * Time from which the limit of the rule has room for one more action if nothing else happens, epoch milliseconds. Undefined for a
+   * rule that exceeded no limit, if no action ever fits, and if it is not known.
+   */
+  readonly resetsAtMs?: number;
+  /** Decision of the rule, if it is weaker than that of the strictest rule that fired. */
+  readonly decision?: Decision;
 }
 
 /** A fault of the arguments that keeps a condition from being compared. It fails closed. */
@@ -295,16 +339,26 @@ export interface CompiledRule {
   /** The type the compiler chose. */
   readonly type: RuleType;
   readonly decision: Decision;
-  /** Covers only calls of this tool; undefined covers every action. */
+  /** The tool that the rule names, whose calls alone it covers; undefined for a rule that names none. */
   readonly tool: string | undefined;
-  /** Covers only these action types, normalised; empty covers all. */
+  /** Covers only calls of these tools: that one, or those whose amounts a budget adds. Empty covers every action. */
+  readonly tools: readonly string[];
+  /** The named lists that it compares with. */
+  readonly lists: readonly string[];
+  /** Patterns of the action types that it covers, normalised; empty covers all. */
   readonly actionTypes: readonly string[];
+  /** Patterns of action types that it leaves out, normalised. */
+  readonly excludedTypes: readonly string[];
+  /** The action types that it covers: `actionTypes` without `excludedTypes`. */
+  readonly types: CompiledPatterns;
   /** True for the stand-in of a rule that no longer compiles. */
   readonly stale: boolean;
   /** The rule as written, with the type that the compiler chose. */
   readonly source: Rule;
   /** Set for a velocity rule only. */
   readonly velocity: CompiledVelocity | undefined;
+  /** Set for a budget only. */
+  readonly budget: CompiledBudget | undefined;
   /** Set for an ordered sequence only. */
   readonly ordered: OrderedSpec | undefined;
   /** Set for a semantic rule only. */
@@ -313,13 +367,22 @@ export interface CompiledRule {
   readonly patternSize: number;
   /** Subschemas that a `schema` rule checks; 0 for any other. */
   readonly schemaSize: number;
+  /** The expression that must be true beside the rule's own conditions. */
+  readonly when: CompiledWhen | undefined;
+  /** Tests whether `when` lets the rule fire; undefined for a rule without one. MUST NOT throw on any context. */
+  readonly mayFire: ((context: EvaluationContext) => boolean) | undefined;
   /**
    * Returns the finding if the rule fires on an action that it covers, else undefined. A velocity rule is given its counter, a
-   * semantic rule the guard's answer. MUST NOT throw on any context.
+   * semantic rule the guard's answer, a budget its pot. MUST NOT throw on any context.
    */
-  readonly check: (context: EvaluationContext, reading?: CounterReading, answer?: GuardAnswer) => Finding | undefined;
-  /** Judges each condition of the rule's list, in its order; undefined for a rule without one. MUST NOT throw on any context. */
-  readonly judge: ((context: EvaluationContext) => readonly ConditionResult[]) | undefined;
+  readonly check: (
+    context: EvaluationContext,
+    reading?: CounterReading,
+    answer?: GuardAnswer,
+    pot?: BudgetReading,
+  ) => Finding | undefined;
+  /** Judges of the conditions of the rule's list, in its order; undefined for a rule without one. MUST NOT throw on any context. */
+  readonly judges: readonly ((context: EvaluationContext) => ConditionResult)[] | undefined;
 }
 
 /** A mandate as it is published: the definition of one version. */
@@ -391,10 +454,12 @@ export interface PolicyResult {
   readonly fired: readonly FiredMandate[];
   /** Observing mandates of which a rule fired, by id. */
   readonly observed: readonly ObservedMandate[];
-  /** Every velocity rule evaluated, fired or not, by mandate id and rule. */
-  readonly collectiveLimits: readonly LimitState[];
+  /** Every velocity rule and budget evaluated, fired or not, by mandate id and rule. */
+  readonly collectiveLimits: readonly ReadLimit[];
   /** Every semantic rule evaluated, fired or not, by mandate id and rule. */
   readonly guards: readonly GuardFinding[];
+  /** Every list that an evaluated rule looked into, by name. */
+  readonly lists: readonly UsedList[];
   /** Checks that would have taken too long. Their rules fired, unless they allow. */
   readonly missingChecks: readonly LongCheck[];
 }

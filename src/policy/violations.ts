@@ -10,6 +10,9 @@ export interface RuleViolation {
   readonly message: string;
   /** The nearest value that would be right. */
   readonly suggestion?: string;
+  /** Place in the rule's `when`, from 1; the column counts characters. */
+  readonly line?: number;
+  readonly column?: number;
 }
 
 /** Every reason for which a mandate does not compile, with its meaning. The words are stable. */
@@ -20,17 +23,22 @@ export const RULE_VIOLATION_REASONS = {
   CURRENCY_INVALID: "the currency is blank",
   CURRENCY_NOT_FITTING: "only a numeric argument has a currency",
   CURRENCY_NOT_IN_SCHEMA: "the tool's schema has no argument that tells the amount's currency",
+  CURRENCY_REQUIRED: "a budget names no currency",
   DECISION_MISSING: "the rule does not say what it decides",
   DECISION_NOT_FITTING: "a rule of this type never allows",
   FIELD_INVALID: "the field is not a path",
   FIELD_MISSING: "the condition names no field",
   FIELD_NOT_IN_SCHEMA: "the tool's schema has no such argument",
+  FIELD_NOT_NUMERIC: "a budget adds numbers, and the tool's schema has none there",
   HOURS_EMPTY: "a schedule ends when it begins",
   HOURS_MISSING: "a schedule names neither days nor hours",
   LIMIT_MISSING: "a limit that the rule needs is not given",
   LIMIT_OUT_OF_RANGE: "a number or a list is outside what the service accepts",
-  MATCH_INVALID: "an action-type pattern is blank or has `*` before its end",
+  LIST_NOT_FOUND: "there is no list of the name that the condition gives",
+  MATCH_EXCLUDED: "everything that an action-type pattern covers is excluded",
+  MATCH_INVALID: "an action-type pattern is blank, is no name, or has more than four `*`",
   MATCH_MISSING: "the rule needs action-type patterns and has none",
+  OTHER_CURRENCY_UNKNOWN: "`other_currency` is neither `violate` nor `ignore`",
   MODE_MISSING: "a sequence rule does not say what it looks for",
   OPERATOR_NOT_FITTING: "the operator does not fit the argument's type",
   OPERATOR_UNKNOWN: "there is no such operator",
@@ -42,10 +50,11 @@ export const RULE_VIOLATION_REASONS = {
     "arguments cannot be checked against the tool's schema, for example because of a pattern that RE2 does not accept",
   SCOPE_TARGET_MISSING: "the scope needs a department or an agent and none is named",
   SCOPE_TARGET_NOT_APPLICABLE: "a department or agent is named that the scope does not use",
+  SUMS_MISSING: "a budget does not say which amounts it adds",
   TIME_INVALID: "the time is not written as `HH:MM`",
   TIME_ZONE_MISSING: "a schedule names no time zone",
   TIME_ZONE_UNKNOWN: "there is no such time zone",
-  TOOL_MISSING: "a rule on arguments names no tool",
+  TOOL_MISSING: "a rule on arguments, or a sum of a budget, names no tool",
   ON_MISSING_UNKNOWN: "`on_missing` is neither `ignore` nor `violate`",
   TOOL_NAME_INVALID: "a rule names a tool by a name that no tool can have",
   TOOL_NOT_REGISTERED: "a rule on arguments names a tool without a registered schema",
@@ -55,6 +64,10 @@ export const RULE_VIOLATION_REASONS = {
   VALUE_NOT_APPLICABLE: "the operator takes no value",
   VALUE_NOT_IN_ENUM: "the tool's schema does not allow the value",
   VALUE_TYPE: "the value does not have the type that the operator or the argument needs",
+  WHEN_NOT_FITTING: "a part of the `when` expression does not fit where it stands",
+  WHEN_SYNTAX: "the `when` expression is not written as CEL writes it",
+  WHEN_TOO_LARGE: "the `when` expression is too long, has too many parts or nests too deep",
+  WHEN_UNKNOWN: "the `when` expression names a variable, function or member that there is not",
   VIOLATIONS_NOT_LISTED: "the mandate has more violations than are listed",
 } as const;
 
@@ -81,12 +94,12 @@ export class CompileBudget {
   }
 
   /** Checks a pattern as `checkPattern` does, and that the mandate's patterns are not too large together. */
-  checkPattern(pattern: string): PatternResult {
+  checkPattern(pattern: string, options?: { readonly ignoreCase: boolean }): PatternResult {
     if (this.#instructions > MAX_INSTRUCTIONS) {
       const message = `comes after patterns that compile to more than ${MAX_INSTRUCTIONS} instructions; split the mandate`;
       return { kind: "invalid", message };
     }
-    const checked = checkPattern(pattern);
+    const checked = checkPattern(pattern, options);
     // A refused pattern took as much time.
     this.#instructions += checked.kind === "compiled" ? checked.size : MAX_PATTERN_SIZE;
     return checked;
@@ -134,9 +147,21 @@ export class Violations {
 
   /** Notes one violation; with a suggestion the message ends in `did you mean …?`. */
   add(path: string, reason: RuleViolationReason, message: string, suggestion?: string): void {
+    this.addAt(path, reason, message, {}, suggestion);
+  }
+
+  /** Notes one violation with its place in the rule's `when`. */
+  addAt(
+    path: string,
+    reason: RuleViolationReason,
+    message: string,
+    place: { readonly line?: number; readonly column?: number },
+    suggestion?: string,
+  ): void {
     if (!this.budget.lists(this.#count++ === 0)) return;
-    if (suggestion === undefined) this.#noted.push({ path, reason, message });
-    else this.#noted.push({ path, reason, message: `${message}; did you mean \`${suggestion}\`?`, suggestion });
+    if (suggestion === undefined) this.#noted.push({ path, reason, message, ...place });
+    else
+      this.#noted.push({ path, reason, message: `${message}; did you mean \`${suggestion}\`?`, suggestion, ...place });
   }
 
   /** Lists the violations, as many as the budget allows, by path (numbers in it by value), then reason. */
@@ -144,7 +169,11 @@ export class Violations {
     const placed = this.#noted.map((violation) => ({ violation, place: pieces(violation.path) }));
     placed.sort(
       ({ violation: a, place: left }, { violation: b, place: right }) =>
-        comparePlaces(left, right) || compareTexts(a.reason, b.reason) || compareTexts(a.message, b.message),
+        comparePlaces(left, right) ||
+        (a.line ?? 0) - (b.line ?? 0) ||
+        (a.column ?? 0) - (b.column ?? 0) ||
+        compareTexts(a.reason, b.reason) ||
+        compareTexts(a.message, b.message),
     );
     return placed.map(({ violation }) => violation);
   }

@@ -7,12 +7,11 @@ export {
   type RedactionWebhooks,
   zonelessTime,
 } from "./leakage-webhooks.ts";
-export {
-  type AddedValues,
-  markOf,
-  type PersonalValue,
-  type PersonalValueDraft,
-  type PersonalValues,
+export type {
+  AddedValues,
+  PersonalValue,
+  PersonalValueDraft,
+  PersonalValues,
 } from "./personal-values.ts";
 export { createRedactionProxy, type RedactionProxy, type RedactionProxyOptions } from "./proxy/proxy.ts";
 export { createRedaction, type Redaction, type RedactionOptions, type ScrubbedText } from "./redaction.ts";

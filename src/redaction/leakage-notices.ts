@@ -9,6 +9,7 @@ import type { Encryptor } from "../store/encryptor.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { type ActiveRedactionWebhook, readActiveRedactionWebhooks } from "../store/sql/redaction.ts";
 import { type KindCounts, totalCount } from "../text/personal-kinds.ts";
+import { type TracePlace, traceHeaderOf } from "../tracing/trace-context.ts";
 import type { Targets } from "../webhook/target.ts";
 import { LEAKAGE_EVENT, secretPlace, zonelessTime } from "./leakage-webhooks.ts";
 
@@ -23,6 +24,8 @@ export interface Leakage {
   /** Path below `/v1`. */
   readonly path: string;
   readonly model: string | null;
+  /** Place of the request in its trace; undefined for a request without one. */
+  readonly trace: TracePlace | undefined;
 }
 
 /** Notice of leakage for webhooks. */
@@ -32,6 +35,8 @@ export interface LeakageNotice {
   readonly leakedCount: number;
   /** Time of detection, epoch milliseconds. */
   readonly atMs: number;
+  /** Place in the trace of the request that the response is for; undefined for one without. */
+  readonly trace: TracePlace | undefined;
 }
 
 /** Posts notices, once to each webhook, without waiting for responses. */
@@ -98,11 +103,15 @@ export function createLeakageNotices(options: LeakageNoticesOptions): LeakageNot
     refuse: overShare,
   });
 
-  const post = async (workspaceId: string, webhook: ActiveRedactionWebhook, body: string): Promise<void> => {
+  const post = async (
+    { workspaceId, trace }: LeakageNotice,
+    webhook: ActiveRedactionWebhook,
+    body: string,
+  ): Promise<void> => {
     const { webhookId, url, sealedSecret } = webhook;
     const secret =
       sealedSecret === null ? undefined : encryptor.decrypt(workspaceId, secretPlace(webhookId), sealedSecret);
-    const headers = noticeHeaders(body, secret);
+    const headers = { ...noticeHeaders(body, secret), ...traceHeaderOf(trace) };
     const { signal } = closing;
     const send = () => targets.post({ url, headers, body, timeoutMs: attemptMs, signal });
     const reply = await requests.run(send, { key: webhookId, signal });
@@ -116,7 +125,7 @@ export function createLeakageNotices(options: LeakageNoticesOptions): LeakageNot
     const values = [workspaceId];
     const { rows } = await pool.query<ActiveRedactionWebhook>({ ...readActiveRedactionWebhooks, values });
     const body = noticeBody(notice);
-    const posts = await Promise.allSettled(rows.map((row) => post(workspaceId, row, body)));
+    const posts = await Promise.allSettled(rows.map((row) => post(notice, row, body)));
     for (const each of posts) if (each.status === "rejected") throw each.reason;
   };
 
@@ -154,7 +163,7 @@ export async function sealLeakage(
   notices: Pick<LeakageNotices, "send">,
   leakage: Leakage,
 ): Promise<() => void> {
-  const { workspaceId, keyId, agentId, counts, path, model } = leakage;
+  const { workspaceId, keyId, agentId, counts, path, model, trace } = leakage;
   const leakedCount = totalCount(counts);
   const log = await logs.of(workspaceId);
   const atMs = await log.change(keyId, async ({ seal, nowMs }) => {
@@ -162,5 +171,5 @@ export async function sealLeakage(
     seal({ type: "leakage_detected", agent_id: agentId, leaked_count: leakedCount, kinds, path, model });
     return nowMs;
   });
-  return () => notices.send({ workspaceId, leakedCount, atMs });
+  return () => notices.send({ workspaceId, leakedCount, atMs, trace });
 }

@@ -9,6 +9,7 @@ import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import { findPersonalValues, insertPersonalValues } from "../store/sql/redaction.ts";
 import { PERSONAL_KINDS, type PersonalKind } from "../text/personal-kinds.ts";
 import type { RedactionCaller } from "./leakage-webhooks.ts";
+import { type Mark, type MarkKeys, valueMark, valuePlace } from "./mark-keys.ts";
 import { raiseRevision } from "./settings.ts";
 
 /** A registered personal value, without the value. */
@@ -56,6 +57,7 @@ export interface PersonalValuesOptions {
   readonly database: Pick<Database, "orm">;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly encryptor: Encryptor;
+  readonly marks: MarkKeys;
 }
 
 /** Bounds of a value in UTF-16 units, after trimming. */
@@ -64,17 +66,6 @@ const MAX_LENGTH = 256;
 /** Minimum length from which a value's last character is shown. */
 const LONG = 8;
 const DOTS = "•••";
-
-/** Returns the keyed digest by which a value is found again. */
-export const markOf = (
-  encryptor: Pick<Encryptor, "digest">,
-  workspaceId: string,
-  kind: string,
-  value: string,
-): Buffer => encryptor.digest(workspaceId, `${kind} ${comparable(value)}`);
-
-/** Place of a value, for the encryptor. */
-export const valuePlace = (valueId: string): string => `value ${valueId}`;
 
 function masked(value: string): string {
   const characters = [...value];
@@ -101,9 +92,6 @@ function notFound(valueId: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.PERSONAL_VALUE_NOT_FOUND, message, { value_id: valueId });
 }
 
-/** Form of a value for comparison, in which `ACME` and `acme ` are equal. */
-const comparable = (value: string): string => value.normalize("NFKC").toLowerCase().replace(/\s+/gu, " ");
-
 function countsOf(rows: readonly PersonalValueRow[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { kind } of rows) counts[kind] = (counts[kind] ?? 0) + 1;
@@ -120,19 +108,19 @@ const rowFrom = ({ masked: _, ...draft }: Draft, createdAtMs: number): PersonalV
 const keyOf = ({ mark }: Pick<PersonalValueRow, "mark">): string => Buffer.from(mark).toString("base64");
 
 /** Creates the registered values. */
-export function createPersonalValues({ database, logs, encryptor }: PersonalValuesOptions): PersonalValues {
+export function createPersonalValues({ database, logs, encryptor, marks }: PersonalValuesOptions): PersonalValues {
   const shownFrom = ({ workspaceId, valueId, kind, sealedValue, createdAtMs }: PersonalValueRow): PersonalValue => {
     const value = encryptor.decrypt(workspaceId, valuePlace(valueId), sealedValue);
     return { valueId, kind, masked: masked(value), createdAtMs };
   };
 
   /** Encrypts the values before the change, since the change blocks all others. */
-  const draftsFrom = (workspaceId: string, given: readonly PersonalValueDraft[]): Draft[] => {
+  const draftsFrom = (workspaceId: string, markText: Mark, given: readonly PersonalValueDraft[]): Draft[] => {
     const drafts = new Map<string, Draft>();
     for (const [index, each] of given.entries()) {
       const kind = kindFrom(`values[${index}].kind`, each.kind);
       const value = valueFrom(`values[${index}].value`, each.value);
-      const mark = markOf(encryptor, workspaceId, kind, value);
+      const mark = valueMark(markText, kind, value);
       const valueId = `pv_${base32FromBytes(createUuidV7(Date.now()))}`;
       const sealedValue = encryptor.encrypt(workspaceId, valuePlace(valueId), value);
       const draft = { workspaceId, valueId, kind, sealedValue, mark, masked: masked(value) };
@@ -143,12 +131,12 @@ export function createPersonalValues({ database, logs, encryptor }: PersonalValu
 
   return {
     async add({ workspaceId, keyId }, given) {
-      const drafts = draftsFrom(workspaceId, given);
+      const drafts = draftsFrom(workspaceId, await marks.of(workspaceId), given);
       const log = await logs.of(workspaceId);
       return log.change(keyId, async ({ transaction, nowMs, seal }) => {
-        const marks = drafts.map(({ mark }) => mark);
+        const wanted = drafts.map(({ mark }) => mark);
         const byMark = new Map<string, PersonalValueRow>();
-        for (const row of await findPersonalValues(transaction, workspaceId, marks)) byMark.set(keyOf(row), row);
+        for (const row of await findPersonalValues(transaction, workspaceId, wanted)) byMark.set(keyOf(row), row);
         const added = drafts.filter((draft) => !byMark.has(keyOf(draft))).map((draft) => rowFrom(draft, nowMs));
         for (const row of added) byMark.set(keyOf(row), row);
         if (added.length > 0) {

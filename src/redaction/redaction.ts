@@ -7,6 +7,7 @@ import { createTargets, type Lookup, type Targets } from "../webhook/target.ts";
 import { type IsKept, type JsonValue, scrubJson } from "./json-values.ts";
 import { createLeakageNotices, type Leakage, sealLeakage } from "./leakage-notices.ts";
 import { createRedactionWebhooks, type RedactionCaller, type RedactionWebhooks } from "./leakage-webhooks.ts";
+import { MarkKeys } from "./mark-keys.ts";
 import { createPersonalValues, type PersonalValues } from "./personal-values.ts";
 import { createStoredObjects, type StoredObjects } from "./proxy/stored-objects.ts";
 import { createScrubbers, type Scrubbers } from "./scrubbers.ts";
@@ -34,8 +35,8 @@ export interface Redaction {
   scrubJson(workspaceId: string, kinds: readonly string[], value: JsonValue, isKept: IsKept): Promise<JsonValue>;
   /** Seals a leak. Resolves with the function that sends the notices; see `sealLeakage`. */
   seal(leakage: Leakage): Promise<() => void>;
-  /** Returns the guard of a workspace's stored objects in the account of `ACP_LLM_KEY`. */
-  storedObjects(workspaceId: string): StoredObjects;
+  /** Returns the guard of a workspace's stored objects in the account of `ACP_LLM_KEY`. Rejects as `MarkKeys.of` does. */
+  storedObjects(workspaceId: string): Promise<StoredObjects>;
   /** Waits for notices in flight, at most `graceMs` milliseconds. MUST precede the closing of the database. */
   close(graceMs: number): Promise<void>;
   /** Guard of the addresses of workspaces' own model services. */
@@ -65,9 +66,10 @@ export function createRedaction(options: RedactionOptions): Redaction {
   const attempt = options.attemptMs === undefined ? {} : { attemptMs: options.attemptMs };
   const notices = createLeakageNotices({ pool, targets, encryptor, log, ...attempt });
   const scrubbers = createScrubbers({ pool, encryptor });
+  const marks = new MarkKeys({ pool, encryptor });
   return {
     webhooks: createRedactionWebhooks({ database, targets, encryptor, clock, log }),
-    values: createPersonalValues({ database, logs, encryptor }),
+    values: createPersonalValues({ database, logs, encryptor, marks }),
     scrubbers,
     settings: ({ workspaceId }) => readSettings({ pool, encryptor }, workspaceId),
     putSettings: (caller, settings) => putSettings({ pool, logs, encryptor, targets }, caller, settings),
@@ -81,7 +83,7 @@ export function createRedaction(options: RedactionOptions): Redaction {
       return scrubJson(await scrubbers.ofKinds(workspaceId, kinds), value, isKept);
     },
     seal: (leakage) => sealLeakage(logs, notices, leakage),
-    storedObjects: (workspaceId) => createStoredObjects(encryptor, workspaceId),
+    storedObjects: async (workspaceId) => createStoredObjects(await marks.of(workspaceId)),
     close: notices.close,
     targets,
   };

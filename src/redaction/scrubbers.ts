@@ -5,7 +5,7 @@ import { stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { readPersonalValues, type StoredPersonalValue } from "../store/sql/redaction.ts";
 import { DETECTED_KINDS, type PersonalKind, type RegisteredValue } from "../text/personal-kinds.ts";
-import { valuePlace } from "./personal-values.ts";
+import { valuePlace } from "./mark-keys.ts";
 import { type RevisedSettings, readSettings } from "./settings.ts";
 import { compileScrubber, type Scrubber } from "./text/scrubber.ts";
 

@@ -207,7 +207,7 @@ interface WatchAgentOptions {
 }
 
 function concerns(event: LedgerEvent, agentId: string): boolean {
-  if (event.kind === "decision") return false;
+  if (event.kind !== "change") return false;
   const { change } = event;
   if (!("agent_id" in change) || change.agent_id !== agentId) return false;
   if (change.type === "authority_ended") return change.kind === "session";
@@ -216,7 +216,7 @@ function concerns(event: LedgerEvent, agentId: string): boolean {
 
 /** Yields the changes that an entry which concerns the agent made. */
 function* changesFrom(event: LedgerEvent): Generator<AgentChange> {
-  if (event.kind === "decision") return;
+  if (event.kind !== "change") return;
   const { change, atMs } = event;
   if (change.type === "agent_deactivated") yield { kind: "deactivated", atMs };
   // The revocation first, because it stops everything: an agent may have thousands of sessions.

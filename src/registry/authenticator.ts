@@ -13,11 +13,15 @@ import { personFromName } from "./person-name.ts";
 export interface KeyHolder {
   /** `key_…`, a credential's `crd_…`, a federation token's `fed_…` or a person's name. */
   readonly keyId: string;
+  /** The key's workspace, which holds everything that the call reads or changes. */
   readonly workspaceId: string;
   readonly role: Role;
   /** The agent that the key is bound to; null for a key that may act for every agent. */
   readonly agentId: string | null;
-  /** True for a credential or token that ended or expired, and for an API key that ended with its agent. Default false. */
+  /**
+   * True for an expired or ended credential or token, or an API key that ended with its agent. It opens only Intercept, which
+   * refuses with a decision. Default false.
+   */
   readonly isEnded?: boolean;
   /** Epoch milliseconds; null or absent for a key that does not expire. */
   readonly expiresAtMs?: number | null;
@@ -28,7 +32,7 @@ export interface KeyHolder {
 }
 
 /** Keys that an entry of the log ended. */
-interface EndedKeys {
+interface KeyEndEvent {
   readonly keyIds: readonly string[];
   /** The agent whose bound keys ended; null for none. */
   readonly agentId: string | null;
@@ -89,8 +93,8 @@ function storedKeyFrom(row: AuthorityRow | null): StoredKey | undefined {
 /** Kinds of authority that authenticate calls. */
 const KINDS_OF_KEYS: ReadonlySet<AuthorityKind> = new Set(["credential", "federation_token"]);
 
-function endedKeysFrom(event: LedgerEvent): EndedKeys | undefined {
-  if (event.kind === "decision") return undefined;
+function keyEndEventFrom(event: LedgerEvent): KeyEndEvent | undefined {
+  if (event.kind !== "change") return undefined;
   const { change } = event;
   if (change.type === "key_revoked") return { keyIds: [change.key_id], agentId: null };
   if (change.type === "agent_revoked") return { keyIds: [], agentId: change.agent_id };
@@ -158,10 +162,10 @@ export class Authenticator {
    * Reports the keys that entries of a log end from now on, after forgetting what is cached of them. Returns the function that
    * ends the subscription.
    */
-  watchEnds(log: WorkspaceLog, listener: (ended: EndedKeys) => void): () => void {
+  watchEnds(log: WorkspaceLog, listener: (ended: KeyEndEvent) => void): () => void {
     return log.subscribe((events) => {
       for (const event of events) {
-        const ended = endedKeysFrom(event);
+        const ended = keyEndEventFrom(event);
         if (ended === undefined) continue;
         this.forget(log.workspaceId);
         listener(ended);

@@ -1,5 +1,6 @@
 import { invalidField } from "../errors.ts";
-import { givenNameFault, patternFault } from "../policy/names.ts";
+import { prefixPatternFault } from "../policy/action-patterns.ts";
+import { givenNameFault } from "../policy/names.ts";
 import type { JsonValue } from "../tree/canonical.ts";
 
 const MAX_PATTERNS = 500;
@@ -25,7 +26,7 @@ export function checkedPatterns(field: string, patterns: readonly string[]): str
   if (patterns.length > MAX_PATTERNS) throw invalidField(field, `must have at most ${MAX_PATTERNS} items`);
   return patterns.map((text, index) => {
     const at = `${field}[${index}]`;
-    const fault = patternFault(text);
+    const fault = prefixPatternFault(text);
     if (fault !== undefined) throw invalidField(at, fault);
     return text.trim();
   });

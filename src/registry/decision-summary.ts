@@ -1,6 +1,5 @@
 import type { Pool, PoolClient } from "pg";
-import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
-import { stored } from "../store/database.ts";
+import { invalidField } from "../errors.ts";
 import { readLogSize } from "../store/sql/read-entries.ts";
 import {
   countDecisionsOfAgent,
@@ -9,7 +8,7 @@ import {
   readTopReasons,
   readTopReasonsOfAgent,
 } from "../store/sql/summarize-decisions.ts";
-import { readSnapshot } from "../store/transaction.ts";
+import { readWithin } from "../store/transaction.ts";
 
 const DAY_MS = 86_400_000;
 const MAX_SPAN_MS = 366 * DAY_MS;
@@ -19,9 +18,9 @@ const DEFAULT_BUCKETS = 48;
 const MAX_LOOKED_AT = 50_000;
 const MAX_REASONS = 20;
 const MAX_OBSERVED = 100;
+const MAX_FIRED = 500;
 /** Milliseconds that PostgreSQL gives each statement of a summary. */
 const STATEMENT_MS = 10_000;
-const QUERY_CANCELED = "57014";
 
 /** Query of a summary; absent fields have their defaults. */
 export interface SummaryQuery {
@@ -32,6 +31,8 @@ export interface SummaryQuery {
   readonly agentId?: string | undefined;
   /** Default: a length that gives at most 48 buckets. */
   readonly bucketSeconds?: number | undefined;
+  /** Leaves out what takes reading the decisions. */
+  readonly countsOnly: boolean;
 }
 
 /** A window of time in buckets of one length; the last one may be cut short. */
@@ -40,6 +41,7 @@ export interface SummaryWindow {
   readonly untilMs: number;
   readonly bucketSeconds: number;
   readonly agentId: string | undefined;
+  readonly countsOnly: boolean;
 }
 
 /** Numbers of decisions, by decision. */
@@ -67,6 +69,11 @@ interface ObservedVersion {
   readonly wouldEscalate: number;
 }
 
+/** Decisions in which rules of a mandate fired, by the decision of the mandate. */
+interface MandateFirings extends DecisionCounts {
+  readonly mandateId: string;
+}
+
 /** Summary of the decisions of a window. */
 export interface DecisionSummary {
   readonly buckets: readonly (DecisionCounts & { readonly atMs: number })[];
@@ -74,12 +81,14 @@ export interface DecisionSummary {
   /** Most frequent first. */
   readonly topReasons: readonly CountedReason[];
   readonly observed: readonly ObservedVersion[];
-  /** Number of decisions, the newest of the window, that `topReasons` and `observed` come from. */
+  /** Most frequent first. */
+  readonly firings: readonly MandateFirings[];
+  /** Number of decisions, the newest of the window, that `topReasons`, `observed` and `firings` come from. */
   readonly reasonsFrom: number;
 }
 
 /** Completes and checks a window. `nowMs` is the time of an entry sealed now. Throws INVALID_FIELD. */
-export function summaryWindow({ agentId, ...query }: SummaryQuery, nowMs: number): SummaryWindow {
+export function summaryWindow({ agentId, countsOnly, ...query }: SummaryQuery, nowMs: number): SummaryWindow {
   // Entries sealed in this very millisecond count too.
   const untilMs = query.untilMs ?? nowMs + 1;
   const sinceMs = query.sinceMs ?? untilMs - DAY_MS;
@@ -94,7 +103,7 @@ export function summaryWindow({ agentId, ...query }: SummaryQuery, nowMs: number
       `must be at least ${least} for this window: it may have ${MAX_BUCKETS} buckets`,
     );
   }
-  return { sinceMs, untilMs, bucketSeconds, agentId };
+  return { sinceMs, untilMs, bucketSeconds, agentId, countsOnly };
 }
 
 /** Indexes of the log at which the buckets begin, and at which the last one ends. */
@@ -146,15 +155,17 @@ interface ReasonsRow {
   readonly looked: number;
   readonly reasons: readonly CountedReason[];
   readonly observed: readonly ObservedVersion[];
+  readonly firings: readonly MandateFirings[];
 }
 
 async function readReasons(
   client: PoolClient,
   workspaceId: string,
-  { agentId }: SummaryWindow,
+  { agentId, countsOnly }: SummaryWindow,
   { starts, end }: Bounds,
 ): Promise<ReasonsRow> {
-  const values: unknown[] = [workspaceId, starts[0], end, MAX_LOOKED_AT, MAX_REASONS, MAX_OBSERVED];
+  if (countsOnly) return { looked: 0, reasons: [], observed: [], firings: [] };
+  const values: unknown[] = [workspaceId, starts[0], end, MAX_LOOKED_AT, MAX_REASONS, MAX_OBSERVED, MAX_FIRED];
   if (agentId !== undefined) values.push(agentId);
   const statement = agentId === undefined ? readTopReasons : readTopReasonsOfAgent;
   const { rows } = await client.query<ReasonsRow>({ ...statement, values });
@@ -171,13 +182,6 @@ function sumOf(counts: readonly DecisionCounts[]): DecisionCounts {
   return totals;
 }
 
-/** Maps a statement that took too long; any other fault stays. */
-function summaryFault(error: unknown): unknown {
-  if ((error as { code?: unknown } | null)?.code !== QUERY_CANCELED) return error;
-  const message = "summing up the window took too long; ask for a shorter one";
-  return new ControlPlaneError(ErrorReason.OVERLOADED, message, {}, { cause: error });
-}
-
 /**
  * Summarises the decisions of a window, without refusals that do not count. Rejects with STORE_UNAVAILABLE, and with OVERLOADED
  * if PostgreSQL takes too long.
@@ -187,23 +191,19 @@ export async function summarizeDecisions(
   workspaceId: string,
   window: SummaryWindow,
 ): Promise<DecisionSummary> {
-  const read = readSnapshot(pool, async (client) => {
-    await client.query(`set local statement_timeout = ${STATEMENT_MS}`);
+  const limit = { statementMs: STATEMENT_MS, message: "summing up the window took too long; ask for a shorter one" };
+  const { counts, looked, reasons, observed, firings } = await readWithin(pool, limit, async (client) => {
     const bounds = await readBounds(client, workspaceId, window);
     const counts = await readCounts(client, workspaceId, window, bounds);
     return { counts, ...(await readReasons(client, workspaceId, window, bounds)) };
   });
-  const { counts, looked, reasons, observed } = await stored(
-    read.catch((error: unknown) => {
-      throw summaryFault(error);
-    }),
-  );
   const startsMs = startsOf(window);
   return {
     buckets: counts.map((each, index) => ({ ...each, atMs: startsMs[index] as number })),
     totals: sumOf(counts),
     topReasons: reasons,
     observed,
+    firings,
     reasonsFrom: looked,
   };
 }

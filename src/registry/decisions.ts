@@ -11,15 +11,19 @@ import { type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { normaliseName } from "../policy/names.ts";
 import type { Decision } from "../policy/types.ts";
-import { DECISION_NUMBERS } from "../state/types.ts";
+import type { OutcomeStatus, SealedClaim, SealedOutcome } from "../state/outcomes.ts";
+import { DECISION_NUMBERS, OUTCOME_STATUS_NUMBERS } from "../state/types.ts";
 import { stored } from "../store/database.ts";
 import {
   findFirstAfter,
   listDecisions,
+  listDecisionsByOutcome,
   listDecisionsOfAgent,
   listDecisionsOfSession,
   readDecisionsFrom,
   readDecisionsOfAgentFrom,
+  readFollowedFrom,
+  readFollowedOfAgentFrom,
   readLastTimes,
 } from "../store/sql/read-decisions.ts";
 import { readLogSize } from "../store/sql/read-entries.ts";
@@ -38,6 +42,8 @@ export interface DecisionFilter {
   readonly actionTypePrefix?: string | undefined;
   /** The tool's name as receipts show it. */
   readonly tool?: string | undefined;
+  /** Only allowed actions whose outcome has this status. */
+  readonly outcome?: OutcomeStatus | undefined;
   /** At or after this time, epoch milliseconds. */
   readonly sinceMs?: number | undefined;
   /** Before this time, epoch milliseconds. */
@@ -109,7 +115,11 @@ function valuesOf(workspaceId: string, filter: DecisionFilter, { low, high }: Se
 }
 
 /** Returns the statement that reads a list from the index that fits its filter best. */
-function statementFor({ agentId, sessionId }: DecisionFilter, values: readonly unknown[]) {
+function statementFor({ agentId, sessionId, outcome }: DecisionFilter, values: readonly unknown[]) {
+  if (outcome !== undefined) {
+    const more = [OUTCOME_STATUS_NUMBERS[outcome], agentId ?? null, sessionId ?? null];
+    return { ...listDecisionsByOutcome, values: [...values, ...more] };
+  }
   if (sessionId !== undefined) return { ...listDecisionsOfSession, values: [...values, sessionId, agentId ?? null] };
   if (agentId !== undefined) return { ...listDecisionsOfAgent, values: [...values, agentId] };
   return { ...listDecisions, values: [...values] };
@@ -184,19 +194,29 @@ interface WatchContext {
 
 type WatchFilter = Pick<DecisionFilter, "agentId" | "decision">;
 
-function selectionOf({ pool, log: { workspaceId } }: WatchContext, filter: WatchFilter): Selection<DecisionRow> {
+function selectionOf(
+  { pool, log: { workspaceId } }: WatchContext,
+  filter: WatchFilter,
+  hasFollowUps: boolean,
+): Selection<DecisionRow> {
   const { agentId, decision } = filter;
   const number = decision === undefined ? null : DECISION_NUMBERS[decision];
   return {
-    key: `${decision ?? ""} ${agentId ?? ""}`,
+    key: `${hasFollowUps} ${decision ?? ""} ${agentId ?? ""}`,
     shows: (event) =>
-      event.kind === "decision" &&
-      (decision === undefined || event.decision === decision) &&
-      (agentId === undefined || event.agentId === agentId),
+      (hasFollowUps &&
+        event.kind === "follow_up" &&
+        (decision === undefined || decision === "allow") &&
+        (agentId === undefined || event.sealed.agent_id === agentId)) ||
+      (event.kind === "decision" &&
+        (decision === undefined || event.decision === decision) &&
+        (agentId === undefined || event.agentId === agentId)),
     async read(from, before) {
       const values: unknown[] = [workspaceId, from, before, number, MAX_FEED_PAGE, MAX_FEED_BYTES];
       if (agentId !== undefined) values.push(agentId);
-      const statement = agentId === undefined ? readDecisionsFrom : readDecisionsOfAgentFrom;
+      const plain = agentId === undefined ? readDecisionsFrom : readDecisionsOfAgentFrom;
+      const followed = agentId === undefined ? readFollowedFrom : readFollowedOfAgentFrom;
+      const statement = hasFollowUps ? followed : plain;
       return (await stored(pool.query<DecisionRow>({ ...statement, values }))).rows;
     },
   };
@@ -211,8 +231,26 @@ export async function* watchDecisions(
   filter: WatchFilter,
   cursor: string,
 ): AsyncGenerator<DecisionReceipt | Beat> {
+  for await (const next of watch(context, filter, cursor, false))
+    yield "isBeat" in next ? next : receiptFrom(next.body, next.leafHash);
+}
+
+/** Streams what `watchDecisions` does, with the claims and outcomes of the decisions among them as they are sealed. */
+export async function* watchFollowed(
+  context: WatchContext,
+  filter: WatchFilter,
+  cursor: string,
+): AsyncGenerator<DecisionReceipt | SealedClaim | SealedOutcome | Beat> {
+  for await (const next of watch(context, filter, cursor, true)) yield "isBeat" in next ? next : entryFrom(next);
+}
+
+function watch(context: WatchContext, filter: WatchFilter, cursor: string, hasFollowUps: boolean) {
   const { feed, heartbeatMs, signal } = context;
   const after = indexFromCursor(cursor);
-  for await (const next of feed.watch(selectionOf(context, filter), { after, heartbeatMs, signal }))
-    yield "isBeat" in next ? next : receiptFrom(next.body, next.leafHash);
+  return feed.watch(selectionOf(context, filter, hasFollowUps), { after, heartbeatMs, signal });
+}
+
+function entryFrom({ body, leafHash }: DecisionRow): DecisionReceipt | SealedClaim | SealedOutcome {
+  const sealed = JSON.parse(body) as { readonly type: string };
+  return sealed.type === "decision" ? receiptFrom(body, leafHash) : (sealed as SealedClaim | SealedOutcome);
 }

@@ -7,7 +7,8 @@ import type { SealedKey, SealedWorkspace } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
 import { ApiKeyEntity, type ApiKeyRow } from "../store/entities.ts";
 import { base32FromBytes, createId } from "../store/ids.ts";
-import type { Transaction } from "../store/transaction.ts";
+import { readKeyEnd } from "../store/sql/read-key-end.ts";
+import type { Reader, Transaction } from "../store/transaction.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName } from "./checked-text.ts";
 import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "./page.ts";
@@ -37,6 +38,19 @@ export function hashSecret(secret: string): Buffer {
 /** Returns the beginning of a random secret, which may be shown. */
 export function prefixOf(secret: string): string {
   return secret.slice(0, PREFIX_LENGTH);
+}
+
+/** Tests whether an API key is revoked or has expired by a time; false for an id of no API key. */
+export async function hasApiKeyEnded(
+  reader: Reader,
+  workspaceId: string,
+  keyId: string,
+  nowMs: number,
+): Promise<boolean> {
+  const { rows } = await stored(
+    reader.query<{ ended: boolean }>({ ...readKeyEnd, values: [workspaceId, keyId, nowMs] }),
+  );
+  return rows[0]?.ended === true;
 }
 
 /** Fields of a new key. */

@@ -7,6 +7,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { compileRules } from "../policy/compile/rules.ts";
+import { whenWarnings } from "../policy/compile/when-warnings.ts";
 import { comparableName } from "../policy/names.ts";
 import type { CompiledRule, MandateSource, ToolLookup } from "../policy/types.ts";
 import type { RuleViolation } from "../policy/violations.ts";
@@ -22,6 +23,7 @@ import { digestOf } from "../tree/canonical.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName, checkedText, isStorableJson } from "./checked-text.ts";
 import { getDepartment } from "./departments.ts";
+import { nameTest } from "./name-search.ts";
 import {
   jsonBytes,
   latestFirst,
@@ -66,7 +68,12 @@ interface PublishedMandate {
 
 /** Result of compiling rules without publishing them. */
 type CompiledDraft =
-  | { readonly valid: true; readonly rules: readonly Rule[]; readonly warnings: readonly RuleWarning[] }
+  | {
+      readonly valid: true;
+      readonly rules: readonly Rule[];
+      readonly compiled: readonly CompiledRule[];
+      readonly warnings: readonly RuleWarning[];
+    }
   | { readonly valid: false; readonly violations: readonly MandateFault[] };
 
 /** Maximum number of versions in a mandate's history, newest first. */
@@ -326,11 +333,16 @@ async function publish(scope: ChangeScope, mandate: SealedMandate, origin: Manda
   seal({ type: "mandate_published", mandate, policy_digest: state.policies.digestWith(mandate) });
 }
 
+const ruleWarnings = (rules: readonly Rule[], ignores: readonly string[]): readonly RuleWarning[] => [
+  ...approvalWarnings(rules, ignores),
+  ...whenWarnings(rules, ignores),
+];
+
 function publishedFrom({ policies, settings }: WorkspaceState, mandateId: string): PublishedMandate {
   const found = policies.mandates.get(mandateId);
   if (found === undefined) throw mandateNotFound(mandateId);
   const mandate = viewFromState(found, policies.lookup);
-  return { mandate, warnings: approvalWarnings(mandate.rules, settings.approval_ignores) };
+  return { mandate, warnings: ruleWarnings(mandate.rules, settings.approval_ignores) };
 }
 
 /**
@@ -405,7 +417,8 @@ export async function compileDraft(state: WorkspaceState, rules: readonly Rule[]
   if (result.kind === "invalid") return { valid: false, violations: [...result.violations, ...unknown] };
   if (unknown.length > 0) return { valid: false, violations: unknown };
   const typed = result.rules.map(({ source }) => source);
-  return { valid: true, rules: typed, warnings: approvalWarnings(typed, state.settings.approval_ignores) };
+  const warnings = ruleWarnings(typed, state.settings.approval_ignores);
+  return { valid: true, rules: typed, compiled: result.rules, warnings };
 }
 
 /** Lists the latest versions of a mandate that fit into a page, at most 100, newest first. Throws MANDATE_NOT_FOUND. */
@@ -436,12 +449,28 @@ const positionOf = ({ createdSeq }: { readonly createdSeq: number }, mandateId: 
 async function listArchived(
   { orm }: Database,
   { workspaceId }: WorkspaceState,
-  page: PageRequest<string>,
-  tools: ToolLookup | undefined,
+  {
+    search,
+    page,
+    tools,
+  }: { readonly search: string; readonly page: PageRequest<string>; readonly tools: ToolLookup | undefined },
 ): Promise<Page<MandateView, string>> {
-  const read = (chunk: PageRequest<string>): Promise<MandateVersionRow[]> => {
-    const { where, options } = newestFirst("mandateId", chunk, "createdSeq");
+  const isWanted = nameTest(search);
+  const readAll = ({ size, after }: PageRequest<string>): Promise<MandateVersionRow[]> => {
+    const { where, options } = newestFirst("mandateId", { size, after }, "createdSeq");
     return stored(orm.em.fork().find(MandateVersionEntity, { workspaceId, archived: true, ...where }, options));
+  };
+  const read = async ({ size, after }: PageRequest<string>): Promise<MandateVersionRow[]> => {
+    const found: MandateVersionRow[] = [];
+    for (let place = after; ; ) {
+      const rows = await readAll({ size, after: place });
+      found.push(
+        ...rows.filter(({ definition }) => isWanted(String((definition as { readonly name?: unknown }).name ?? ""))),
+      );
+      const last = rows.at(-1);
+      if (last === undefined || rows.length <= size || found.length > size) return found.slice(0, size + 1);
+      place = positionOf(last, last.mandateId);
+    }
   };
   const { items, next } = await readPage(page, (row: MandateVersionRow) => positionOf(row, row.mandateId), read);
   return { items: items.map((row) => viewFromRow(row, tools)), next };
@@ -453,6 +482,8 @@ export interface MandateFilter {
   readonly status: MandateStatusWord | undefined;
   /** True shows rules without the types that the compiler chose. */
   readonly asWritten: boolean;
+  /** Words that the names hold; empty for all. */
+  readonly search: string;
 }
 
 /**
@@ -461,11 +492,14 @@ export interface MandateFilter {
 export async function listMandates(
   database: Database,
   state: WorkspaceState,
-  { status, asWritten }: MandateFilter,
+  { status, asWritten, search }: MandateFilter,
   page: PageRequest<string>,
 ): Promise<Page<MandateView, string>> {
   const { mandates, lookup } = state.policies;
-  if (status === "archived") return listArchived(database, state, page, asWritten ? undefined : lookup);
+  const isNamed = nameTest(search);
+  if (status === "archived") {
+    return listArchived(database, state, { search, page, tools: asWritten ? undefined : lookup });
+  }
   const view = (mandate: MandateState): MandateView => {
     const shown = viewFromState(mandate, lookup);
     return asWritten ? { ...shown, rules: mandateSourceFrom(mandate.sealed).rules } : shown;
@@ -474,7 +508,8 @@ export async function listMandates(
     mandates.values(),
     (mandate) => positionOf(mandate, mandate.compiled.id),
     page,
-    ({ compiled }) => status === undefined || (status === "stale") === compiled.violations.length > 0,
+    ({ compiled: { violations, name } }) =>
+      (status === undefined || (status === "stale") === violations.length > 0) && isNamed(name),
     ({ sealed }) => jsonBytes(sealed),
   );
   return { items: items.map(view), next };

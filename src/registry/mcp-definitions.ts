@@ -12,6 +12,7 @@ import { type Database, stored } from "../store/database.ts";
 import { McpDefinitionEntity, type McpDefinitionRow } from "../store/entities.ts";
 import { forgetMcpVersions } from "../store/sql/forget-mcp-versions.ts";
 import {
+  countWaitingMcpDefinitions,
   type McpDefinitionVersionRow,
   type McpVersionRow,
   readMcpDefinitions,
@@ -86,6 +87,14 @@ export interface PinnedDefinition {
   readonly name: string;
   readonly active: McpDefinitionVersion | undefined;
   readonly pending: McpDefinitionVersion | undefined;
+}
+
+/** Numbers of definitions of a server that wait for a person. */
+export interface WaitingDefinitions {
+  /** Those of which no version was ever accepted. */
+  readonly fresh: number;
+  /** Those with a version in force. */
+  readonly changed: number;
 }
 
 /** A definition of a server. */
@@ -188,6 +197,8 @@ export class McpDefinitions {
     const seen = new Map<string, string>();
     const candidates: McpCandidate[] = [];
     const turns = new Turns();
+    // Listings that are compared at the same time would otherwise all begin in one turn.
+    await turns.next();
     for (const item of items) {
       await turns.giveWay();
       const found = candidateFrom(server.name, kind, item);
@@ -244,6 +255,14 @@ export class McpDefinitions {
       return found;
     };
     return readPage({ size, after }, ({ kind: of, name }) => `${of} ${name}`, read);
+  }
+
+  /** Counts the definitions that wait for a person, by server. Servers without any are left out. */
+  async waiting(workspaceId: string, servers: readonly string[]): Promise<ReadonlyMap<string, WaitingDefinitions>> {
+    const reader = readerWithin(this.#orm.em.fork());
+    const query = { text: countWaitingMcpDefinitions, values: [workspaceId, JSON.stringify(servers)] };
+    const { rows } = await stored(reader.query<WaitingDefinitions & { readonly server: string }>(query));
+    return new Map(rows.map(({ server, ...counts }) => [server, counts]));
   }
 
   /**

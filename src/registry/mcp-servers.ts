@@ -13,6 +13,7 @@ import { checkedText } from "./checked-text.ts";
 import { driftFrom, driftSecondsOf, driftText } from "./mcp-drift.ts";
 import { putMethodTools } from "./mcp-method-tools.ts";
 import { checkedPassMeta, checkedPassMethods, checkedScrub, type McpPassing } from "./mcp-passing.ts";
+import { nameTest } from "./name-search.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
 import { maskedArguments, maskedUrl } from "./secret-masks.ts";
 import { isSameOrigin } from "./url-origin.ts";
@@ -176,12 +177,16 @@ export class McpServers {
   }
 
   /** Lists the servers by name. */
-  async list(workspaceId: string, { size, after }: PageRequest<string>): Promise<Page<McpServer, string>> {
+  async list(workspaceId: string, search: string, page: PageRequest<string>): Promise<Page<McpServer, string>> {
+    const { size, after } = page;
     const where = { workspaceId, ...(after === undefined ? {} : { name: { $gt: after } }) };
-    const options = { orderBy: { name: "asc" as const }, limit: size + 1 };
+    const limit = search === "" ? size + 1 : MAX_SERVERS;
+    const options = { orderBy: { name: "asc" as const }, limit };
     const rows = await stored(this.#orm.em.fork().find(McpServerEntity, where, options));
+    const isWanted = nameTest(search);
+    const found = rows.filter(({ name }) => isWanted(name)).slice(0, size + 1);
     return pageFrom(
-      rows.map((row) => this.#serverFrom(row)),
+      found.map((row) => this.#serverFrom(row)),
       size,
       ({ name }) => name,
     );

@@ -5,8 +5,9 @@ import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
+import { whenWarnings } from "../policy/compile/when-warnings.ts";
 import { comparableName } from "../policy/names.ts";
-import type { CompiledMandate } from "../policy/types.ts";
+import type { CompiledMandate, CompiledRule } from "../policy/types.ts";
 import type { SealedMandate } from "../state/control-changes.ts";
 import { type MandateState, type Policies, packDigest } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -64,6 +65,8 @@ export interface AppliedPack {
   readonly unchanged: readonly PackedMandate[];
   /** The versions that the updated mandates have afterwards. */
   readonly newVersions: readonly CompiledMandate[];
+  /** The rules of every mandate of the set, with its path. */
+  readonly compiled: readonly { readonly path: string; readonly rules: readonly CompiledRule[] }[];
   readonly warnings: readonly RuleWarning[];
 }
 
@@ -82,7 +85,7 @@ type CompiledDraft = WrittenMandate & { readonly compiled: CompiledMandate };
 /** A set compiled against the tools of one moment. */
 interface CompiledSet {
   readonly policies: Policies;
-  readonly toolsRevision: number;
+  readonly revision: number;
   readonly mandates: readonly CompiledDraft[];
 }
 
@@ -147,7 +150,7 @@ async function writeAll(drafts: readonly MandateDraft[]): Promise<readonly Writt
  */
 async function compileAll(state: WorkspaceState, written: readonly WrittenMandate[]): Promise<CompiledSet> {
   const { policies } = state;
-  const { toolsRevision } = policies;
+  const { revision } = policies;
   const mandates: CompiledDraft[] = [];
   const faults: MandateFault[] = [];
   for (const each of written) {
@@ -158,11 +161,11 @@ async function compileAll(state: WorkspaceState, written: readonly WrittenMandat
     await nextTurn();
   }
   if (faults.length > 0) throw mandateInvalid(faults, "pack");
-  return { policies, toolsRevision, mandates };
+  return { policies, revision, mandates };
 }
 
-const isCurrent = ({ policies, toolsRevision }: CompiledSet, state: WorkspaceState): boolean =>
-  policies === state.policies && toolsRevision === policies.toolsRevision;
+const isCurrent = ({ policies, revision }: CompiledSet, state: WorkspaceState): boolean =>
+  policies === state.policies && revision === policies.revision;
 
 function mandateExists(conflicts: readonly (readonly [path: string, mandate: MandateState])[]): ControlPlaneError {
   const [[path, { compiled, pack }]] = conflicts as readonly [(typeof conflicts)[number]];
@@ -328,9 +331,11 @@ function appliedFrom(state: WorkspaceState, name: string, set: CompiledSet, plan
     newVersions: updated.map(({ compiled }) => compiled),
     archived: listed(archived.toSorted((a, b) => byName(a.compiled, b.compiled))),
     unchanged: listed(unchanged),
+    compiled: set.mandates.map(({ path, compiled: { rules } }) => ({ path, rules })),
     warnings: set.mandates.flatMap(({ path, compiled }) => {
       const rules = compiled.rules.map(({ source }) => source);
-      const warnings = approvalWarnings(rules, state.settings.approval_ignores);
+      const ignores = state.settings.approval_ignores;
+      const warnings = [...approvalWarnings(rules, ignores), ...whenWarnings(rules, ignores)];
       return warnings.map((warning) => ({ ...warning, path: `${path}.${warning.path}` }));
     }),
   };

@@ -16,6 +16,7 @@ import { type Database, stored } from "../store/database.ts";
 import { ToolVersionEntity } from "../store/entities.ts";
 import { digestOf, type JsonObject } from "../tree/canonical.ts";
 import { checkedText, isStorableJson } from "./checked-text.ts";
+import { nameTest } from "./name-search.ts";
 import { jsonBytes, latestFirst, latestVersions, type Page, type PageRequest, pageFrom } from "./page.ts";
 
 /** A tool to register. */
@@ -238,10 +239,18 @@ export function toolViewFrom({ sealed, schema, registeredAtMs }: ToolState): Too
   return { sealed, arguments: schema.arguments, registeredAtMs };
 }
 
-/** Lists the current version of every tool in the code-unit order of the names; a position is a name. */
-export function listTools(state: WorkspaceState, { size, after }: PageRequest<string>): Page<ToolState, string> {
+/**
+ * Lists the current version of every tool whose name holds the words of a text, in the code-unit order of the names; a position is a
+ * name.
+ */
+export function listTools(
+  state: WorkspaceState,
+  search: string,
+  { size, after }: PageRequest<string>,
+): Page<ToolState, string> {
+  const isWanted = nameTest(search);
   const registered = [...state.policies.tools.values()].map(({ sealed }) => sealed.name);
-  const names = registered.filter((name) => after === undefined || name > after).sort();
+  const names = registered.filter((name) => (after === undefined || name > after) && isWanted(name)).sort();
   const tools = names.slice(0, size + 1).map((name) => getTool(state, name));
   return pageFrom(
     tools,

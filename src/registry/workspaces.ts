@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { RATE_FORM, rateFrom } from "../async/rate.ts";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import { sealChanges } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
-import type { ControlChange, SealedSigningKey, SealedWorkspace } from "../state/control-changes.ts";
+import type { ControlChange, OutcomeTracking, SealedSigningKey, SealedWorkspace } from "../state/control-changes.ts";
 import { EMPTY_POLICY_DIGEST } from "../state/policies.ts";
 import { DECISION_NUMBERS, decisionFromNumber } from "../state/types.ts";
 import { type Database, isUniqueViolation, stored } from "../store/database.ts";
@@ -41,6 +42,8 @@ const DEFAULT_ESCALATION_TTL_SECONDS = 86_400;
 const DEFAULT_APPROVAL_TTL_SECONDS = 3_600;
 /** More than a person reads, and little enough to keep in memory for every agent. */
 const DEFAULT_MAX_PENDING = 100;
+/** An hour: longer than most actions run, and soon enough for a person to look into one without an outcome. */
+const DEFAULT_OUTCOME_TIMEOUT_SECONDS = 3_600;
 /** Members that identify the call: an approval always covers them. */
 const ALWAYS_COVERED: ReadonlySet<string> = new Set(["arguments", "tool", "mcp_server"]);
 
@@ -66,6 +69,14 @@ export interface WorkspaceSettings {
   readonly keyTtlDays: number;
   /** True while every action is blocked. */
   readonly halted: boolean;
+  /** Calls per second of one key in each process, as `rateFrom` reads them; empty: no limit. */
+  readonly rateLimitKey: string;
+  /** The same of the whole workspace. */
+  readonly rateLimitWorkspace: string;
+  /** Allowed actions whose outcomes are tracked. */
+  readonly outcomes: OutcomeTracking;
+  /** Seconds after which a pending outcome becomes unknown. */
+  readonly outcomeTimeoutSeconds: number;
   readonly createdAtMs: number;
 }
 
@@ -87,6 +98,10 @@ const DEFAULTS: Omit<WorkspaceSettings, "workspaceId" | "name" | "createdAtMs"> 
   maxPendingEscalationsPerAgent: DEFAULT_MAX_PENDING,
   keyTtlDays: 0,
   halted: false,
+  rateLimitKey: "",
+  rateLimitWorkspace: "",
+  outcomes: "tracked",
+  outcomeTimeoutSeconds: DEFAULT_OUTCOME_TIMEOUT_SECONDS,
 };
 
 /** A new workspace with its first admin key. */
@@ -105,12 +120,18 @@ interface CreationContext {
   readonly signingKey?: SealedSigningKey | undefined;
 }
 
-function settingsFrom({ defaultDecision, unknownTools, trustSeq: _, ...row }: WorkspaceRow): WorkspaceSettings {
+function settingsFrom({
+  defaultDecision,
+  unknownTools,
+  outcomes,
+  trustSeq: _,
+  ...row
+}: WorkspaceRow): WorkspaceSettings {
   const decisions = {
     defaultDecision: decisionFromNumber(defaultDecision),
     unknownTools: decisionFromNumber(unknownTools),
   };
-  return { ...row, ...decisions };
+  return { ...row, ...decisions, outcomes: outcomes as OutcomeTracking };
 }
 
 /** Returns the columns that settings are stored in. */
@@ -137,6 +158,10 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   max_pending_escalations_per_agent: settings.maxPendingEscalationsPerAgent,
   key_ttl_days: settings.keyTtlDays,
   halted: settings.halted,
+  rate_limit_key: settings.rateLimitKey,
+  rate_limit_workspace: settings.rateLimitWorkspace,
+  outcomes: settings.outcomes,
+  outcome_timeout_seconds: settings.outcomeTimeoutSeconds,
 });
 
 /** Returns settings with the given ones in their place. Throws INVALID_FIELD for a name or a list that is refused. */
@@ -144,7 +169,14 @@ function withChanges(before: WorkspaceSettings, changes: Omit<WorkspaceDraft, "w
   const given = Object.entries(changes).filter(([name, value]) => name in before && value !== undefined);
   const after: WorkspaceSettings = { ...before, ...Object.fromEntries(given) };
   const name = after.name === before.name ? before.name : checkedName("name", after.name);
+  assertRate("rate_limit_key", after.rateLimitKey);
+  assertRate("rate_limit_workspace", after.rateLimitWorkspace);
   return { ...after, name, approvalIgnores: checkedIgnores(after.approvalIgnores) };
+}
+
+/** Throws INVALID_FIELD unless a text is a rate of calls, or empty for none. */
+function assertRate(field: string, text: string): void {
+  if (text !== "" && rateFrom(text) === undefined) throw invalidField(field, `${RATE_FORM}; empty sets no limit`);
 }
 
 /** Returns the members to leave out, each once. Throws INVALID_FIELD for one that approvals always cover. */

@@ -130,8 +130,9 @@ export function createModel(options: ModelOptions): Model {
     { read }: Inquiry<T>,
     body: string,
     { signal, endedBy }: Deadline,
+    trace: TracePlace | undefined,
   ): Promise<Attempt<T>> {
-    const reply = await postQuestion(endpoint, body, signal);
+    const reply = await postQuestion(endpoint, { body, signal, trace });
     if (reply.kind === "reply") return { result: read(reply.text, name as string), isAsked: true };
     const by = endedBy();
     return { result: by === undefined ? reply : fault(by, "no whole answer in time"), isAsked: true };
@@ -153,7 +154,7 @@ export function createModel(options: ModelOptions): Model {
   ): Promise<Attempt<T>> {
     const parent = inquiry.trace;
     const span = options.tracing?.start(`chat ${name}`, { kind: "client", parent, attributes });
-    const attempt = await send(inquiry, body, deadline);
+    const attempt = await send(inquiry, body, deadline, span?.isSampled === true ? span : parent);
     span?.end(isFault(attempt.result) ? attempt.result.cause : undefined);
     return attempt;
   }
@@ -210,7 +211,7 @@ export function createModel(options: ModelOptions): Model {
 function showState(breaker: CircuitBreaker, registry: Registry): void {
   new Gauge({
     name: "acp_guard_breaker_state",
-    help: "1 for the state that the guard's circuit breaker is in, 0 for the others.",
+    help: "Processes whose circuit breaker of the guard is in the state.",
     labelNames: ["state"],
     registers: [registry],
     collect() {

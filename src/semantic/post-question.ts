@@ -1,3 +1,4 @@
+import { type TracePlace, traceHeaderOf } from "../tracing/trace-context.ts";
 import { fault, type ModelFault } from "./fault.ts";
 
 /** Address and key of a model. */
@@ -26,8 +27,17 @@ function errorCode(error: unknown): string {
   return /^\w{1,64}$/.test(code) ? code : "no connection";
 }
 
-function send({ url, key }: Endpoint, body: string, signal: AbortSignal): Promise<Response> {
+/** A question on its way to a model. */
+interface Question {
+  readonly body: string;
+  readonly signal: AbortSignal;
+  /** Place in the trace that the question belongs to; undefined for none. */
+  readonly trace: TracePlace | undefined;
+}
+
+function send({ url, key }: Endpoint, { body, signal, trace }: Question): Promise<Response> {
   const headers: Record<string, string> = {
+    ...traceHeaderOf(trace),
     accept: "application/json",
     // A verdict is too short to compress. If a reply is compressed anyway, the bound applies to the decompressed bytes.
     "accept-encoding": "identity",
@@ -39,12 +49,12 @@ function send({ url, key }: Endpoint, body: string, signal: AbortSignal): Promis
 }
 
 /** Sends, and retries once if the connection was closed before a reply began: a question is safe to repeat. */
-async function sendWithRetry(endpoint: Endpoint, body: string, signal: AbortSignal): Promise<Response> {
+async function sendWithRetry(endpoint: Endpoint, question: Question): Promise<Response> {
   try {
-    return await send(endpoint, body, signal);
+    return await send(endpoint, question);
   } catch (error) {
-    if (signal.aborted || !RESETS.has(errorCode(error))) throw error;
-    return send(endpoint, body, signal);
+    if (question.signal.aborted || !RESETS.has(errorCode(error))) throw error;
+    return send(endpoint, question);
   }
 }
 
@@ -72,13 +82,9 @@ async function readReply(response: Response): Promise<ModelReply | ModelFault> {
 }
 
 /** Posts a question and reads the reply. Follows no redirect. MUST NOT reject; an abort is `unreachable`. */
-export async function postQuestion(
-  endpoint: Endpoint,
-  body: string,
-  signal: AbortSignal,
-): Promise<ModelReply | ModelFault> {
+export async function postQuestion(endpoint: Endpoint, question: Question): Promise<ModelReply | ModelFault> {
   try {
-    const response = await sendWithRetry(endpoint, body, signal);
+    const response = await sendWithRetry(endpoint, question);
     const refusal = statusFault(response);
     if (refusal === undefined) return await readReply(response);
     await response.body?.cancel();

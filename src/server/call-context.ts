@@ -3,6 +3,7 @@ import type { Portion } from "../async/shared-pot.ts";
 import type { ControlPlaneError } from "../errors.ts";
 import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
 import type { Span } from "../tracing/tracing.ts";
+import type { CallObjects } from "./call-objects.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { codeNameOf, deadlineExceeded } from "./errors.ts";
 import type { IncomingCall } from "./incoming-call.ts";
@@ -36,8 +37,8 @@ export class Call implements CallContext {
   caller!: Caller;
   /** Set by admission, if calls are traced. */
   span: Span | undefined;
-  /** Ids of objects that an administrative call named or created, for the log. */
-  objects: Readonly<Record<string, string>> = {};
+  /** Objects that an administrative call named or created, for the log. */
+  objects: CallObjects = {};
   /** True once the call counts as a wrong key. */
   hasWrongKey = false;
   readonly #observer: CallObserver;

@@ -1,7 +1,7 @@
-import type { DescField, DescMessage, Message } from "@bufbuild/protobuf";
-import { reflect } from "@bufbuild/protobuf/reflect";
+import { hash } from "node:crypto";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { Throttle, type ThrottleOptions } from "../async/throttle.ts";
+import type { CallObjects } from "./call-objects.ts";
 import type { Endpoint } from "./endpoints.ts";
 import type { IncomingCall } from "./incoming-call.ts";
 import { networkOf } from "./wrong-keys.ts";
@@ -12,9 +12,6 @@ const REFUSALS_OF_ONE = { capacity: 20, refill: 1, intervalMs: 10_000, maxKeys: 
 const REFUSALS = { capacity: 200, refill: 2, intervalMs: 1_000, maxKeys: 1 } satisfies ThrottleOptions;
 /** Codes of calls that were refused for what their caller may or did. */
 const REFUSED: ReadonlySet<string> = new Set(["UNAUTHENTICATED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED"]);
-
-/** Form of the ids that the service gives, which hold nothing that a caller wrote. */
-const OWN_ID = /^[a-z]{2,3}_[a-z2-7]{26}$/;
 
 /** Levels of a log that are used here. */
 interface Lines {
@@ -28,9 +25,20 @@ export interface EndedCall {
   readonly incoming: IncomingCall;
   /** Undefined for a call whose key is wrong or missing. */
   readonly caller: { readonly keyId: string; readonly workspaceId: string } | undefined;
-  /** Ids of objects that the call named or created. */
-  readonly objects: Readonly<Record<string, string>>;
+  /** The objects that the call named or created. */
+  readonly objects: CallObjects;
 }
+
+/** A call to a route beside the services. */
+export interface RouteCall extends Pick<EndedCall, "caller">, Pick<IncomingCall, "address" | "requestId"> {
+  /** The route, without anything that a caller wrote. */
+  readonly method: string;
+}
+
+interface LoggedCall extends RouteCall, Pick<EndedCall, "objects">, Partial<Pick<IncomingCall, "wire">> {}
+
+/** True for the code of a call that was refused for what its caller may or did. */
+export const isRefusal = (code: string): boolean => REFUSED.has(code);
 
 /** True for a method by which people change something: auditors may call all that read, and agents all that agents do. */
 export function isAdministrative({ access }: Pick<Endpoint, "access">): boolean {
@@ -38,8 +46,8 @@ export function isAdministrative({ access }: Pick<Endpoint, "access">): boolean 
 }
 
 /**
- * Log of who did what: one line for each administrative and each refused call. Holds ids, method, address and request id, and no
- * name, argument or secret. Lines on refused calls are throttled, so that nobody fills the disk with them.
+ * Log of who did what: one line for each administrative and each refused call. Holds objects, method, address and request id,
+ * and no free text, argument or secret. Lines on refused calls are throttled, so that nobody fills the disk with them.
  */
 export class CallLog {
   readonly #log: Lines;
@@ -57,12 +65,20 @@ export class CallLog {
   /** Logs a call if it is administrative or was refused. `code` is the name of its gRPC code. */
   ended(call: EndedCall, code: string): void {
     const isOfPeople = isAdministrative(call.endpoint);
-    if (isOfPeople && code === "OK") this.#log.info(detailsOf(call, code), "administrative call");
-    else if (isOfPeople || REFUSED.has(code)) this.#refused(call, code);
+    const { endpoint, incoming, caller, objects } = call;
+    const { wire, address, requestId } = incoming;
+    const logged = { method: endpoint.name, caller, objects, wire, address, requestId };
+    if (isOfPeople && code === "OK") this.#log.info(detailsOf(logged, code), "administrative call");
+    else if (isOfPeople || isRefusal(code)) this.#refused(logged, code);
   }
 
-  #refused(call: EndedCall, code: string): void {
-    const who = call.caller?.keyId ?? networkOf(call.incoming.address ?? "");
+  /** Logs a refused call at a route beside the services. */
+  refused(call: RouteCall, code: string): void {
+    this.#refused({ ...call, objects: {} }, code);
+  }
+
+  #refused(call: LoggedCall, code: string): void {
+    const who = call.caller?.keyId ?? networkOf(call.address ?? "");
     if (this.#ofOne.take(who) > 0 || this.#ofAll.take("") > 0) {
       this.#unlogged += 1;
       return;
@@ -73,37 +89,25 @@ export class CallLog {
   }
 }
 
-function detailsOf({ endpoint, incoming, caller, objects }: EndedCall, code: string): object {
+function detailsOf({ method, caller, objects, wire, address, requestId }: LoggedCall, code: string): object {
   return {
-    keyId: caller?.keyId,
+    keyId: caller && loggedName(caller.keyId),
     workspaceId: caller?.workspaceId,
-    method: endpoint.name,
+    method,
     ...(Object.keys(objects).length > 0 && { objects }),
     code,
-    wire: incoming.wire,
-    address: incoming.address,
-    requestId: incoming.requestId,
+    wire,
+    address,
+    requestId,
   };
 }
 
-/** Returns the ids that the service gave, of a message and of the messages in it, by the names of their fields. */
-export function objectIdsOf(schema: DescMessage, message: Message): Record<string, string> {
-  const ids: Record<string, string> = {};
-  const collect = (desc: DescMessage, value: Message, depth: number): void => {
-    const reflected = reflect(desc, value);
-    for (const field of desc.fields) {
-      if (!reflected.isSet(field)) continue;
-      if (isId(field)) {
-        const id = reflected.get(field);
-        if (typeof id === "string" && OWN_ID.test(id)) ids[field.name] ??= id;
-      } else if (field.fieldKind === "message" && depth === 0) {
-        const inner = reflected.get(field);
-        if (typeof inner === "object" && "message" in inner) collect(field.message, inner.message as Message, 1);
-      }
-    }
-  };
-  collect(schema, message, 0);
-  return ids;
-}
+/** Name of a person whose subject is an address. */
+const PERSON_BY_ADDRESS = /^(oidc:[^|]+\|)(.*@.*)$/;
 
-const isId = (field: DescField): boolean => field.fieldKind === "scalar" && field.name.endsWith("_id");
+/** Returns the name of a key or a person for the log. A subject that is an address is told by its digest. */
+function loggedName(name: string): string {
+  const [, issuer, subject] = PERSON_BY_ADDRESS.exec(name) ?? [];
+  if (issuer === undefined || subject === undefined) return name;
+  return `${issuer}sha256:${hash("sha256", subject)}`;
+}

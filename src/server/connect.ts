@@ -24,6 +24,7 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
+import { doInTurns } from "../async/work.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { sizeOfMessage } from "./answer-size.ts";
 import type { Call } from "./call-context.ts";
@@ -39,15 +40,17 @@ import {
   timeoutFromHeader,
   type Wire,
 } from "./incoming-call.ts";
+import { SMALL_REQUEST } from "./large-requests.ts";
 import { type ReplaceUnknownWords, unknownWordsOf } from "./open-enums.ts";
 import type { Pipeline, StreamedRequest } from "./pipeline.ts";
+import { type RequestBounds, requestBoundsOf } from "./request-bounds.ts";
 import { readRequestJson } from "./request-json.ts";
-import { assertFewValues, decodeOptions, undecodable } from "./validation.ts";
+import { assertFewValues, binaryDecoding, decodeJson, decodeOptions, jsonOptions, undecodable } from "./validation.ts";
 
 /** Options of the Connect handler. */
 export interface ConnectHandlerOptions {
   readonly pipeline: Pipeline;
-  /** Maximum bytes of one request message, compressed or not. */
+  /** Maximum bytes of one request message, compressed or not, except of methods with bounds of their own. */
   readonly maxBodyBytes: number;
 }
 
@@ -68,9 +71,14 @@ interface Exchange {
   messageBytes?: number;
   /** Weight of that message, if it is JSON. */
   messageWeight?: number;
+  /** Request of a unary call that was decoded here; the library decodes an empty one in its place. */
+  decoded?: Message;
   /** The error that the library answers with. */
   refusal?: ControlPlaneError;
 }
+
+const EMPTY_MESSAGE = Buffer.alloc(0);
+const EMPTY_OBJECT = Buffer.from("{}");
 
 const EXCHANGE = createContextKey<Exchange | undefined>(undefined, { description: "exchange" });
 
@@ -97,7 +105,6 @@ export class ConnectHandler {
     this.#maxBodyBytes = maxBodyBytes;
     const router = createConnectRouter({
       acceptCompression: [compressionGzip],
-      readMaxBytes: maxBodyBytes,
       binaryOptions: decodeOptions(pipeline.maxDepth),
       requestGate: (context) => this.#admit(context),
     });
@@ -126,14 +133,16 @@ export class ConnectHandler {
 
   #addMethod(router: ConnectRouter, method: DescMethod): void {
     const pipeline = this.#pipeline;
-    const options = { jsonOptions: { ignoreUnknownFields: false, ...decodeOptions(pipeline.maxDepth) } };
+    const { maxBytes: readMaxBytes } = this.#boundsOf(method);
+    const options = { readMaxBytes, jsonOptions: jsonOptions(pipeline.maxDepth) };
     if (method.methodKind === "unary") {
       const answer = (request: Message, context: HandlerContext) => {
         const call = served(context);
-        onceClosed(exchangeOf(context).response, () => call.delivered());
+        const { response, decoded = request } = exchangeOf(context);
+        onceClosed(response, () => call.delivered());
         // The library encodes the answer.
         const measured = (response: Message) => ({ value: response, bytes: sizeOfMessage(response) });
-        return pipeline.unary(call, () => request, measured).catch(rethrowTo(context));
+        return pipeline.unary(call, () => decoded, measured).catch(rethrowTo(context));
       };
       router.rpc(method as DescMethodUnary, answer, options);
     } else if (method.methodKind === "server_streaming") {
@@ -187,6 +196,7 @@ export class ConnectHandler {
   #bodyOf(exchange: Exchange, method: DescMethod, headers: Headers): AsyncIterable<Uint8Array> {
     const { maxDepth } = this.#pipeline;
     const { recursionLimit } = decodeOptions(maxDepth);
+    const bounds = this.#boundsOf(method);
     const replaceUnknownWords = this.#replacers.get(method);
     const check = async ({ bytes, isBinary, wasCompressed }: ArrivedMessage): Promise<Uint8Array> => {
       const { call } = exchange;
@@ -194,17 +204,27 @@ export class ConnectHandler {
       exchange.messageBytes = bytes.length;
       await call?.giveWay(bytes.length);
       if (isBinary) {
-        assertFewValues(method.input, bytes, recursionLimit);
-        return bytes;
+        if (method.methodKind !== "unary" || bytes.length <= SMALL_REQUEST) {
+          assertFewValues(method.input, bytes, recursionLimit, bounds);
+          return bytes;
+        }
+        exchange.decoded = await doInTurns(binaryDecoding(method.input, bytes, maxDepth, bounds));
+        return EMPTY_MESSAGE;
       }
       // As over REST: valid UTF-8, unique keys, bounds, and unknown words of open enums left to the service.
       const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-      const { value, weight } = await readRequestJson(buffer, maxDepth);
+      const { value, weight } = await readRequestJson(buffer, maxDepth, bounds);
       exchange.messageWeight = weight;
       await (method.methodKind === "bidi_streaming" ? call?.giveWay(weight) : call?.weigh(weight));
-      return replaceUnknownWords?.(value as JsonValue) ? Buffer.from(JSON.stringify(value)) : bytes;
+      const isReplaced = replaceUnknownWords?.(value as JsonValue) === true;
+      if (method.methodKind === "unary" && weight > SMALL_REQUEST) {
+        // The library would read the text a second time, in one turn of the event loop.
+        exchange.decoded = decodeJson(method.input, value as JsonValue, maxDepth);
+        return EMPTY_OBJECT;
+      }
+      return isReplaced ? Buffer.from(JSON.stringify(value)) : bytes;
     };
-    return checkedBody(chunksOf(exchange), headers, { maxBytes: this.#maxBodyBytes, check });
+    return checkedBody(chunksOf(exchange), headers, { maxBytes: bounds.maxBytes, check });
   }
 
   /** Returns the library's reply, with our reason added if the library could not read the request. */
@@ -243,16 +263,20 @@ export class ConnectHandler {
     }
   }
 
-  #requestFault(error: unknown, request: IncomingMessage, { input }: DescMethod): unknown {
+  #boundsOf(method: DescMethod): RequestBounds {
+    return requestBoundsOf(method, this.#maxBodyBytes);
+  }
+
+  #requestFault(error: unknown, request: IncomingMessage, method: DescMethod): unknown {
     if (error instanceof ControlPlaneError) return error;
     // Node's own error: the client disconnected in the middle of the body.
     if (!(error instanceof ConnectError)) return request.complete ? error : cancelled();
     if (error.cause instanceof ControlPlaneError) return error.cause;
-    if (error.code === Code.ResourceExhausted) return bodyTooLarge(this.#maxBodyBytes);
+    if (error.code === Code.ResourceExhausted) return bodyTooLarge(this.#boundsOf(method));
     if (hasLeft(error)) return cancelled();
     const [, encoding] = /^unknown compression "(.*?)"/.exec(error.rawMessage) ?? [];
     if (encoding !== undefined) return unsupportedEncoding(encoding);
-    return undecodable(input, this.#pipeline.maxDepth, error.cause ?? error);
+    return undecodable(method.input, this.#pipeline.maxDepth, error.cause ?? error);
   }
 }
 

@@ -47,7 +47,12 @@ function required(ruleId: string, message: string, choices: string | undefined):
 /** Returns "one of …" for an enum, in the words of JSON, and for a text with a list of values. */
 function choicesOf(path: Path, message: string): string | undefined {
   const desc = enumAt(path);
-  if (desc !== undefined) return oneOf(enumWordsFromDesc(desc).words);
+  if (desc !== undefined) {
+    const { words, wordByNumber } = enumWordsFromDesc(desc);
+    const [, refused = ""] = /^must not be in list \[(.*)\]$/.exec(message) ?? [];
+    const excluded = refused.split(", ").map((number) => wordByNumber.get(Number(number)));
+    return oneOf(words.filter((word) => !excluded.includes(word)));
+  }
   const [, list] = /^must be in list \[(.*)\]$/.exec(message) ?? [];
   return list === undefined ? undefined : oneOf(list.split(", "));
 }

@@ -13,6 +13,7 @@ import {
   retryAfterSecondsOf,
 } from "../errors.ts";
 import type { Wire } from "./incoming-call.ts";
+import type { RequestBounds, ValueBounds } from "./request-bounds.ts";
 
 /** An error as a REST response. */
 interface RestError {
@@ -103,18 +104,22 @@ export function shuttingDown(): ControlPlaneError {
 }
 
 /** Creates BODY_TOO_LARGE, for a request of more than `maxBytes` bytes. */
-export function bodyTooLarge(maxBytes: number): ControlPlaneError {
-  const text = `the request is larger than ${maxBytes} bytes`;
-  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_bytes: String(maxBytes) });
+export function bodyTooLarge({ maxBytes, field }: Pick<RequestBounds, "maxBytes" | "field">): ControlPlaneError {
+  return tooLarge(`is larger than ${maxBytes} bytes`, { max_bytes: String(maxBytes) }, field);
 }
 
-/** Maximum values in a request: decoding more of them would delay all other calls. */
-export const MAX_VALUES = 60_000;
+/** Creates BODY_TOO_LARGE, for a request of more than `maxValues` values. */
+export function tooManyValues({ maxValues, field }: ValueBounds): ControlPlaneError {
+  const text = `holds more than ${maxValues.toLocaleString("en")} values`;
+  return tooLarge(`${text}; send less at once`, { max_values: String(maxValues) }, field);
+}
 
-/** Creates BODY_TOO_LARGE, for a request of more than `MAX_VALUES` values. */
-export function tooManyValues(): ControlPlaneError {
-  const text = `the request holds more than ${MAX_VALUES.toLocaleString("en")} values; send less at once`;
-  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, text, { max_values: String(MAX_VALUES) });
+/** Creates BODY_TOO_LARGE, which names the field that is to be shorter if the method has one that makes its requests large. */
+function tooLarge(text: string, metadata: Record<string, string>, field: string | undefined): ControlPlaneError {
+  const message = `the request ${text}`;
+  if (field === undefined) return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, message, metadata);
+  const violations = [{ field, description: `makes a request that ${text}`, reason: "BODY_TOO_LARGE" }];
+  return new ControlPlaneError(ErrorReason.BODY_TOO_LARGE, message, { field, ...metadata }, { violations });
 }
 
 /** Creates BODY_TOO_DEEP, for a request that nests deeper than `maxDepth` JSON brackets. */

@@ -3,6 +3,7 @@ import type { ServerHttp2Stream } from "node:http2";
 import { create, type DescFile, type DescMethod, type DescService, type Message, toBinary } from "@bufbuild/protobuf";
 import { anyPack, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import {
+  logVerbosity,
   Metadata,
   type MethodDefinition,
   Server,
@@ -15,6 +16,7 @@ import {
   type ServerWritableStream,
   type StatusObject,
   type sendUnaryData,
+  setLogVerbosity,
   status,
   type UntypedHandleCall,
   type UntypedServiceImplementation,
@@ -23,16 +25,20 @@ import { ReflectionService } from "@grpc/reflection";
 import { service as healthService } from "grpc-health-check";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 import { nextTurn } from "../async/turns.ts";
+import { doInTurns } from "../async/work.ts";
 import { ControlPlaneError, codeFromReason, controlPlaneErrorFrom } from "../errors.ts";
 import { type Call, MAX_TIMER_MS } from "./call-context.ts";
 import { methodName } from "./endpoints.ts";
 import { bodyTooLarge, cancelled, deadlineExceeded, detailsOf } from "./errors.ts";
 import { addHealth, type Health } from "./health.ts";
 import { type IncomingCall, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-call.ts";
+import { SMALL_REQUEST } from "./large-requests.ts";
+import { oncePerServices } from "./once-per-services.ts";
 import type { OperatorAccess } from "./operator-access.ts";
 import type { Pipeline, StreamedRequest } from "./pipeline.ts";
+import { type RequestBounds, requestBoundsOf } from "./request-bounds.ts";
 import { contextFrom, type TlsSource } from "./tls.ts";
-import { decodeBinary } from "./validation.ts";
+import { binaryDecoding, decodeBinary } from "./validation.ts";
 
 /** Interval between pings on an idle connection, milliseconds: common proxies drop a connection after 30 s without traffic. */
 const DEFAULT_KEEPALIVE_MS = 15_000;
@@ -55,7 +61,7 @@ export interface GrpcServerOptions {
   readonly operators: Pick<OperatorAccess, "assertAllowed">;
   /** Absent: plain text. */
   readonly tls?: TlsSource | undefined;
-  /** Maximum bytes of one request message. */
+  /** Maximum bytes of one request message, except of methods with bounds of their own. */
   readonly maxBodyBytes: number;
   /** Milliseconds between keep-alive pings. Default 15,000. */
   readonly keepaliveMs?: number;
@@ -67,6 +73,8 @@ export interface GrpcServer {
   listen(host: string, port: number): Promise<number>;
   /** Asks clients to open their next calls elsewhere (GOAWAY). Open calls continue; new connections are still accepted. */
   drain(): void;
+  /** Accepts no new connections. Open calls continue. */
+  leavePort(): void;
   /** Accepts no new calls, waits at most `graceMs` milliseconds for open calls, then cuts them off. */
   close(graceMs: number): Promise<void>;
 }
@@ -75,22 +83,26 @@ export interface GrpcServer {
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const { pipeline, health, operators, tls, maxBodyBytes, keepaliveMs = DEFAULT_KEEPALIVE_MS } = options;
   const services = pipeline.services.map(({ service }) => service);
+  const bounds = new MethodBounds(services, maxBodyBytes);
   const admissions = new Admissions(pipeline);
+  // It would write headers of callers to standard error, keys among them.
+  setLogVerbosity(logVerbosity.NONE);
   const server = new Server({
     "grpc.max_receive_message_length": maxBodyBytes,
     "grpc.keepalive_time_ms": keepaliveMs,
     "grpc.keepalive_timeout_ms": KEEPALIVE_TIMEOUT_MS,
     "grpc.enable_channelz": 0,
     interceptors: [
-      statusReasons(maxBodyBytes, admissions),
+      bounds.interceptor,
+      statusReasons(bounds, admissions),
       admissions.interceptor,
       guardReflection(operators),
       unblockStreamWrites,
     ],
   });
-  for (const service of services) addService(server, service, pipeline, admissions);
+  for (const service of services) addService(server, service, pipeline, { admissions, bounds });
   const grpcHealth = addHealth(server, services, health);
-  addReflection(server, services);
+  reflectionOf(services).addToServer(server);
   const credentials = tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
   const addresses: string[] = [];
   return {
@@ -102,6 +114,9 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     drain() {
       // No time limit here: `close` applies `graceMs`.
       for (const address of addresses) server.drain(address, MAX_TIMER_MS);
+    },
+    leavePort() {
+      for (const address of addresses) server.unbind(address);
     },
     close(graceMs) {
       grpcHealth.close();
@@ -250,13 +265,55 @@ function countBody(call: ServerInterceptingCallInterface, admitted: Call): void 
   });
 }
 
+/** Admissions and bounds, shared by every method of a server. */
+interface WireParts {
+  readonly admissions: Admissions;
+  readonly bounds: MethodBounds;
+}
+
+/** A call of grpc-js with the bounds that it reads its messages by, which grpc-js itself sets alike for every method. */
+interface BoundedCall {
+  maxReceiveMessageSize: number;
+  readonly decoder: { maxReadMessageLength: number };
+}
+
+/** Bounds of the messages of each method. */
+class MethodBounds {
+  readonly #maxBodyBytes: number;
+  readonly #byPath: ReadonlyMap<string, RequestBounds>;
+
+  constructor(services: readonly DescService[], maxBodyBytes: number) {
+    this.#maxBodyBytes = maxBodyBytes;
+    const methods = services.flatMap((service) => service.methods);
+    this.#byPath = new Map(methods.map((method) => [`/${methodName(method)}`, this.of(method)]));
+  }
+
+  of(method: DescMethod): RequestBounds {
+    return requestBoundsOf(method, this.#maxBodyBytes);
+  }
+
+  /** Returns the bounds of the method at a path; for methods of other services, those of the service. */
+  at(path: string): Pick<RequestBounds, "maxBytes" | "field"> {
+    return this.#byPath.get(path) ?? { maxBytes: this.#maxBodyBytes };
+  }
+
+  /** Gives each call the bounds of its method before anything is read. */
+  readonly interceptor: ServerInterceptor = ({ path }, call) => {
+    const { maxBytes } = this.at(path);
+    const bounded = call as unknown as BoundedCall;
+    bounded.maxReceiveMessageSize = maxBytes;
+    bounded.decoder.maxReadMessageLength = maxBytes;
+    return call as ServerInterceptingCall;
+  };
+}
+
 /** Registers every method of a service with grpc-js and connects it to the pipeline. */
-function addService(server: Server, service: DescService, pipeline: Pipeline, admissions: Admissions): void {
+function addService(server: Server, service: DescService, pipeline: Pipeline, parts: WireParts): void {
   const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
   const implementation: UntypedServiceImplementation = {};
   for (const method of service.methods) {
     definition[method.name] = methodDefinition(method);
-    implementation[method.name] = handlerFor(method, pipeline, admissions);
+    implementation[method.name] = handlerFor(method, pipeline, parts);
   }
   server.addService(definition, implementation);
 }
@@ -279,8 +336,8 @@ type UnaryCall = ServerUnaryCall<Buffer, Buffer>;
 type ServerStreamCall = ServerWritableStream<Buffer, Buffer>;
 type BidiStreamCall = ServerDuplexStream<Buffer, Buffer>;
 
-function handlerFor(method: DescMethod, pipeline: Pipeline, admissions: Admissions): UntypedHandleCall {
-  const wire = new GrpcMethod(method, pipeline, admissions);
+function handlerFor(method: DescMethod, pipeline: Pipeline, parts: WireParts): UntypedHandleCall {
+  const wire = new GrpcMethod(method, pipeline, parts);
   if (method.methodKind === "unary")
     return (call: UnaryCall, respond: sendUnaryData<Buffer>) => void wire.unary(call, respond);
   if (method.methodKind === "server_streaming") return (call: ServerStreamCall) => void wire.serverStream(call);
@@ -292,11 +349,13 @@ class GrpcMethod {
   readonly #method: DescMethod;
   readonly #pipeline: Pipeline;
   readonly #admissions: Admissions;
+  readonly #bounds: RequestBounds;
 
-  constructor(method: DescMethod, pipeline: Pipeline, admissions: Admissions) {
+  constructor(method: DescMethod, pipeline: Pipeline, { admissions, bounds }: WireParts) {
     this.#method = method;
     this.#pipeline = pipeline;
     this.#admissions = admissions;
+    this.#bounds = bounds.of(method);
   }
 
   async unary(grpc: UnaryCall, respond: sendUnaryData<Buffer>): Promise<void> {
@@ -372,12 +431,13 @@ class GrpcMethod {
     return async () => {
       call.holdAtLeast(request.length);
       await call.giveWay();
-      return this.#decode(request);
+      if (request.length <= SMALL_REQUEST) return this.#decode(request);
+      return doInTurns(binaryDecoding(this.#method.input, request, this.#pipeline.maxDepth, this.#bounds));
     };
   }
 
   #decode(bytes: Buffer): Message {
-    return decodeBinary(this.#method.input, bytes, this.#pipeline.maxDepth);
+    return decodeBinary(this.#method.input, bytes, this.#pipeline.maxDepth, this.#bounds);
   }
 
   #encode(reply: Message): Buffer {
@@ -474,11 +534,11 @@ function settledOr(
  * Adds our reasons to statuses that grpc-js creates outside a handler: for too large requests and passed deadlines. Interceptors
  * do not see these statuses, so this wraps the call's own `sendStatus`.
  */
-function statusReasons(maxBodyBytes: number, admissions: Admissions): ServerInterceptor {
-  return (_method, call) => {
+function statusReasons(bounds: MethodBounds, admissions: Admissions): ServerInterceptor {
+  return ({ path }, call) => {
     const send = call.sendStatus;
     call.sendStatus = function sendStatus(this: ServerInterceptingCall, bare) {
-      const fault = hasStatusDetails(bare.metadata) ? undefined : errorFromStatus(bare, maxBodyBytes);
+      const fault = hasStatusDetails(bare.metadata) ? undefined : errorFromStatus(bare, bounds.at(path));
       if (fault !== undefined) admissions.of(call)?.fail(fault);
       send.call(this, fault === undefined ? bare : grpcStatusFrom(fault));
     };
@@ -488,24 +548,24 @@ function statusReasons(maxBodyBytes: number, admissions: Admissions): ServerInte
 
 function errorFromStatus(
   { code, details }: Parameters<ServerInterceptingCall["sendStatus"]>[0],
-  maxBodyBytes: number,
+  bounds: Pick<RequestBounds, "maxBytes" | "field">,
 ): ControlPlaneError | undefined {
   if (code === status.DEADLINE_EXCEEDED) return deadlineExceeded();
-  if (code === status.RESOURCE_EXHAUSTED && /larger than/.test(details ?? "")) return bodyTooLarge(maxBodyBytes);
+  if (code === status.RESOURCE_EXHAUSTED && /larger than/.test(details ?? "")) return bodyTooLarge(bounds);
   return undefined;
 }
 
 type PackageDefinition = ConstructorParameters<typeof ReflectionService>[0];
 
-/** Adds gRPC reflection, v1 and v1alpha, which lists services and their proto files. */
-function addReflection(server: Server, services: readonly DescService[]): void {
+/** Creates gRPC reflection, v1 and v1alpha, which lists services and their proto files. */
+const reflectionOf = oncePerServices((services) => {
   const files = new Map<string, DescFile>();
   for (const { file } of services) collect(file, files);
   const descriptors = [...files.values()].map(({ proto }) => Buffer.from(toBinary(FileDescriptorProtoSchema, proto)));
   // The package reads only the encoded files of a package definition.
   const definition = { ours: { fileDescriptorProtos: [...descriptors, ...healthFiles()] } };
-  new ReflectionService(definition as unknown as PackageDefinition).addToServer(server);
-}
+  return new ReflectionService(definition as unknown as PackageDefinition);
+});
 
 function collect(file: DescFile, files: Map<string, DescFile>): void {
   if (files.has(file.proto.name)) return;

@@ -16,6 +16,9 @@ export function onceClosed(response: ServerResponse, listener: () => void): void
 /** Headers of responses made for one caller. */
 export const NEVER_STORED = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 
+/** Permissions policy of every page: none of them needs a device. */
+export const PERMISSIONS_POLICY = "camera=(), geolocation=(), microphone=(), payment=()";
+
 /** Sends a JSON text that is never cached. */
 export function sendJson(
   response: ServerResponse,

@@ -23,9 +23,11 @@ import { CrossOrigins } from "./cross-origin.ts";
 import { errorBodyFrom, methodNotAllowed } from "./errors.ts";
 import { headerOf, NEVER_STORED, sendError, sendJson, sendText } from "./http-reply.ts";
 import { type Arrival, REQUEST_ID_HEADER, requestIdFrom } from "./incoming-call.ts";
+import { mandateSchemaPage } from "./mandate-schema.ts";
+import { sendNotFoundPage } from "./not-found-page.ts";
 import type { OperatorAccess } from "./operator-access.ts";
 import type { Pipeline } from "./pipeline.ts";
-import { mandateFileSchema } from "./rest/mandate-schema.ts";
+import type { NoteRefusal } from "./refusals.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
 import { contextFrom, type TlsSource } from "./tls.ts";
 
@@ -59,13 +61,15 @@ export interface HttpServerOptions {
   readonly log: { error(details: object, message: string): void };
   /** Enables HTTP/2 beside HTTP/1.1, so that Connect also serves gRPC. Absent: HTTP/1.1 in plain text. */
   readonly tls?: TlsSource | undefined;
+  /** Logs requests that a route refuses. Default: they are not logged. */
+  readonly noteRefusal?: NoteRefusal;
   /** Origins whose pages may call the API with a key. Default: none. */
   readonly corsOrigins?: readonly string[];
 }
 
 /**
  * Creates the HTTP port: REST, Connect, gRPC-Web, health, metrics and the given routes. Every response carries the request id;
- * every error, also for an unknown path, has the REST form.
+ * every error, also for an unknown path, has the REST form. Only a browser at an unknown path gets a page.
  */
 export function createHttpServer(options: HttpServerOptions): Listener {
   const { log, rest, tls } = options;
@@ -73,7 +77,9 @@ export function createHttpServer(options: HttpServerOptions): Listener {
   const apiPrefixes = [...connect.prefixes, ...rest.prefixes];
   const isApi = (path: string): boolean => apiPrefixes.some((prefix) => isUnder(prefix, path));
   const crossOrigins = new CrossOrigins({ origins: options.corsOrigins ?? [], isApi });
-  const routes = [...statusPages(options), ...options.extra, ...connectRoutes(connect), ...restRoutes(rest)].sort(
+  // The services log their calls themselves.
+  const beside = [...statusPages(options), ...options.extra].map((route) => notingRefusals(route, options.noteRefusal));
+  const routes = [...beside, ...connectRoutes(connect), ...restRoutes(rest)].sort(
     (a, b) => b.prefix.length - a.prefix.length,
   );
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -92,10 +98,24 @@ export function createHttpServer(options: HttpServerOptions): Listener {
     request.headers.host = hostOf(request);
     answer(request, response).catch((error) => {
       logFault(log, request, error);
-      sendError(response, error);
+      if (!sendNotFoundPage(request, response, error)) sendError(response, error);
     });
   };
   return createListener({ tls, onRequest });
+}
+
+function notingRefusals(route: HttpRoute, noteRefusal: NoteRefusal = () => undefined): HttpRoute {
+  return {
+    prefix: route.prefix,
+    async handle(request, ...given) {
+      try {
+        return await route.handle(request, ...given);
+      } catch (error) {
+        noteRefusal(request, route.prefix, error);
+        throw error;
+      }
+    },
+  };
 }
 
 function connectRoutes(connect: ConnectHandler): HttpRoute[] {
@@ -110,9 +130,9 @@ function restRoutes(rest: RestTranscoder): HttpRoute[] {
   return rest.prefixes.map((prefix) => ({ prefix, handle }));
 }
 
-/** Logs the failure of a route outside the pipeline. A `ControlPlaneError` is a regular response and is not logged. */
+/** Logs the failure of a route outside the pipeline. Another `ControlPlaneError` than of the database is a regular response. */
 function logFault(log: HttpServerOptions["log"], request: IncomingMessage, error: unknown): void {
-  if (error instanceof ControlPlaneError) return;
+  if (error instanceof ControlPlaneError && error.reason !== ErrorReason.STORE_UNAVAILABLE) return;
   const cause = error instanceof Error ? error.stack : String(error);
   log.error({ requestId: request.headers[REQUEST_ID_HEADER], path: pathOf(request), cause }, "http request failed");
 }
@@ -155,7 +175,7 @@ const OK = JSON.stringify({ ok: true });
 /** Creates the pages without a key: `/healthz`, `/readyz`, `/openapi.json` and `/schemas/mandate.json`, and `/metrics`. */
 function statusPages({ ready, metrics, operators, openApi }: HttpServerOptions): readonly HttpRoute[] {
   const alive = JSON.stringify({ ok: true, version: versionOf() });
-  const mandateSchema = JSON.stringify(mandateFileSchema());
+  const mandateSchema = mandateSchemaPage();
   return [
     page("/healthz", (response) => sendJson(response, 200, alive)),
     page("/readyz", async (response) => {
@@ -174,7 +194,7 @@ function statusPages({ ready, metrics, operators, openApi }: HttpServerOptions):
       sendText(response, 200, metrics.contentType, await metrics.metrics());
     }),
     page("/openapi.json", (response) => sendJson(response, 200, openApi)),
-    page("/schemas/mandate.json", (response) => sendJson(response, 200, mandateSchema)),
+    page("/schemas/mandate.json", mandateSchema),
   ];
 }
 
@@ -218,6 +238,8 @@ export interface Listener {
    * are still accepted.
    */
   drain(): void;
+  /** Accepts no new connections, and closes idle ones. */
+  leavePort(): void;
   /** Accepts no new connections, closes idle connections, and cuts off the others after `graceMs` milliseconds. */
   close(graceMs: number): Promise<void>;
 }
@@ -249,6 +271,7 @@ export function createListener({ tls, onRequest, headersTimeoutMs = HEADERS_TIME
   return {
     listen: (host, port) => listen(server, host, port),
     drain: () => open.drain(),
+    leavePort: () => void server.close(),
     close: (graceMs) => open.close(graceMs),
   };
 }

@@ -5,7 +5,7 @@ import { assertMayCall, type CallerFinder, keyInvalid } from "./admission.ts";
 import { type Call, MAX_TIMER_MS } from "./call-context.ts";
 
 /** Keys that were ended by an entry of the log. */
-export interface EndedKeys {
+export interface KeyEndEvent {
   readonly keyIds: readonly string[];
   /** The agent whose bound keys ended; null for none. */
   readonly agentId: string | null;
@@ -15,7 +15,7 @@ export interface EndedKeys {
  * Reports the keys of a workspace that end from now on, on any replica. Resolves with the function that ends the subscription,
  * once no end can be missed any more. The listener MUST NOT throw.
  */
-export type WatchKeys = (workspaceId: string, listener: (ended: EndedKeys) => void) => Promise<() => void>;
+export type WatchKeys = (workspaceId: string, listener: (ended: KeyEndEvent) => void) => Promise<() => void>;
 
 /** Options of the open streams of a pipeline. */
 export interface OpenStreamsOptions {
@@ -127,7 +127,7 @@ export class OpenStreams {
 
   #subscribe(workspaceId: string, workspace: WorkspaceStreams): void {
     if (workspace.unsubscribe !== undefined || this.#watchKeys === undefined) return;
-    const onEnded = ({ keyIds, agentId }: EndedKeys): void => {
+    const onEnded = ({ keyIds, agentId }: KeyEndEvent): void => {
       const ids = new Set(keyIds);
       for (const stream of workspace.streams.values()) {
         const { caller } = stream.call;

@@ -1,5 +1,4 @@
 import { create, type DescMethod, type Message, type MessageInitShape } from "@bufbuild/protobuf";
-import type { Validator } from "@bufbuild/protovalidate";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { CheckedRequest, ServiceDefinition } from "../api/service.ts";
@@ -8,7 +7,8 @@ import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors
 import type { Tracing } from "../tracing/tracing.ts";
 import { assertMayCall, CallerFinder, type CallerFinderOptions } from "./admission.ts";
 import { Call, type CallObserver } from "./call-context.ts";
-import { CallLog, isAdministrative, objectIdsOf } from "./call-log.ts";
+import { CallLog, isAdministrative } from "./call-log.ts";
+import { objectIdsOf, objectNamesOf } from "./call-objects.ts";
 import { endCallSpan, startCallSpan } from "./call-span.ts";
 import { createEndpoints, type Endpoint, methodName } from "./endpoints.ts";
 import { cancelled, type OutageReport, reportFault, shuttingDown } from "./errors.ts";
@@ -44,14 +44,14 @@ export interface PipelineOptions extends CallerFinderOptions, Omit<OpenStreamsOp
   readonly largeRequests?: LargeRequests;
   /** Counter of wrong keys, shared with the other routes of the process. Default: a counter for this pipeline only. */
   readonly wrongKeys?: WrongKeys;
+  /** Log of calls, shared with the other routes of the process. Default: a log for this pipeline only. */
+  readonly callLog?: CallLog;
   /** Counts calls and messages of streams before they are read. Default: no limit. */
   readonly countCall?: CountCall;
   /** Watch that faults of the database are reported to, in place of a line for each. Default: a line for each. */
   readonly outage?: OutageReport | undefined;
   /** Maximum depth of a request in JSON brackets, over every protocol. Default `DEFAULT_MAX_DEPTH`. */
   readonly maxDepth?: number;
-  /** Validator of requests, which several pipelines MAY share. Default: a new one, which compiles the rules of every request. */
-  readonly validator?: Validator;
   /** Records every call as a span. Default: nothing is recorded. */
   readonly tracing?: Tracing | undefined;
 }
@@ -107,12 +107,12 @@ export class Pipeline {
     this.#callers = new CallerFinder(options);
     this.#held = createHeldBytes("request_bytes", options.maxHeldBytes);
     this.#answers = createAnswerBytes(options.maxAnswerBytes);
-    this.#callLog = new CallLog(log);
+    this.#callLog = options.callLog ?? new CallLog(log);
     this.#wrongKeys = options.wrongKeys ?? new WrongKeys(log);
     this.#countCall = options.countCall ?? (() => undefined);
     this.#streams = new OpenStreams({ ...options, callers: this.#callers });
     this.#defaultDeadlineMs = options.defaultDeadlineMs ?? DEFAULT_UNARY_DEADLINE_MS;
-    this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth, options.validator));
+    this.#endpoints = createEndpoints(services, createRequestChecks(maxDepth));
     this.#metrics = new CallMetrics({
       registry: options.metrics,
       open: this.#calls,
@@ -139,7 +139,8 @@ export class Pipeline {
       if (this.#isDraining) throw shuttingDown();
       call.setTimeout(incoming.timeoutMs() ?? this.#defaultTimeoutMs(method));
       call.caller = await call.unlessAborted(this.#callers.find(incoming));
-      this.#countCall(call.caller);
+      const counting = this.#countCall(call.caller);
+      if (counting !== undefined) await call.unlessAborted(counting);
       assertMayCall(call.caller, endpoint.access, method);
       if (call.isStream) this.#streams.add(call);
       return call;
@@ -169,7 +170,10 @@ export class Pipeline {
     const { input, output } = call.endpoint.method;
     if (isLogged) call.objects = objectIdsOf(input, request);
     const response = messageOf(call, await call.endpoint.serve(request, call));
-    if (isLogged) call.objects = { ...objectIdsOf(output, response), ...call.objects };
+    if (isLogged) {
+      const names = { ...objectNamesOf(output, response), ...objectNamesOf(input, request) };
+      call.objects = { ...objectIdsOf(output, response), ...names, ...call.objects };
+    }
     return response;
   }
 
@@ -275,7 +279,7 @@ export class Pipeline {
     try {
       answered = call.holdMessage(bytes);
       const caller = await this.#callers.find(incoming);
-      this.#countCall(caller);
+      await this.#countCall(caller);
       assertMayCall(caller, endpoint.access, endpoint.method);
       // Last, because finding the caller may have taken as long as a query.
       await call.giveWay(weight);

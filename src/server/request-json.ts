@@ -1,8 +1,9 @@
 import { isUtf8 } from "node:buffer";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { JsonFault, readCountedJson } from "../json/read-json.ts";
-import { MAX_VALUES, tooDeep, tooManyValues } from "./errors.ts";
+import { tooDeep, tooManyValues } from "./errors.ts";
 import { weightOf } from "./large-requests.ts";
+import { MAX_VALUES, type ValueBounds } from "./request-bounds.ts";
 import { fieldFault, fieldPathText } from "./rest/field-path.ts";
 
 /** A JSON text and its value. */
@@ -16,26 +17,30 @@ export interface ParsedJson {
 /**
  * Parses the JSON body of a request over several turns of the event loop. Rejects with MALFORMED_JSON for invalid UTF-8 and
  * invalid JSON, with DUPLICATE_FIELD for an object that repeats a key, and, before anything is built, with BODY_TOO_DEEP for more
- * than `maxDepth` nested brackets and with BODY_TOO_LARGE for more than `MAX_VALUES` values.
+ * than `maxDepth` nested brackets and with BODY_TOO_LARGE for more values than `bounds` allow. Default of these: `MAX_VALUES`.
  */
-export async function readRequestJson(bytes: Buffer, maxDepth: number): Promise<ParsedJson> {
+export async function readRequestJson(
+  bytes: Buffer,
+  maxDepth: number,
+  bounds: ValueBounds = { maxValues: MAX_VALUES },
+): Promise<ParsedJson> {
   if (!isUtf8(bytes)) throw malformed("is not valid utf-8");
   const text = bytes.toString("utf8");
   try {
-    const bounds = { maxDepth, maxValues: MAX_VALUES, hasUniqueMembers: true };
-    const { value, values } = await readCountedJson(text, bounds);
+    const { maxValues } = bounds;
+    const { value, values } = await readCountedJson(text, { maxDepth, maxValues, hasUniqueMembers: true });
     return { text, value, weight: weightOf(bytes.length, values) };
   } catch (error) {
-    throw error instanceof JsonFault ? refusalFrom(error, maxDepth) : error;
+    throw error instanceof JsonFault ? refusalFrom(error, maxDepth, bounds) : error;
   }
 }
 
-function refusalFrom({ kind, path, position }: JsonFault, maxDepth: number): ControlPlaneError {
+function refusalFrom({ kind, path, position }: JsonFault, maxDepth: number, bounds: ValueBounds): ControlPlaneError {
   switch (kind) {
     case "too_deep":
       return tooDeep(maxDepth);
     case "too_many_values":
-      return tooManyValues();
+      return tooManyValues(bounds);
     case "repeated_member":
       return fieldFault("DUPLICATE_FIELD", fieldPathText(path), "is given more than once");
     case "malformed":

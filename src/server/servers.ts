@@ -41,6 +41,7 @@ export function joinServers({
   health,
   pipeline,
   isTls,
+  sharesPorts,
 }: {
   readonly http: Listener;
   readonly grpc: GrpcServer;
@@ -48,6 +49,8 @@ export function joinServers({
   readonly pipeline: Pipeline;
   /** True if the ports speak TLS. */
   readonly isTls: boolean;
+  /** True if other processes accept connections on the same ports, so that this one leaves new ones to them while it closes. */
+  readonly sharesPorts: boolean;
 }): Servers {
   return {
     async listen({ host, httpPort, grpcPort }) {
@@ -63,7 +66,10 @@ export function joinServers({
     async close(drainMs) {
       const endsAt = performance.now() + drainMs;
       health.set(false);
-      for (const server of [http, grpc]) server.drain();
+      for (const server of [http, grpc]) {
+        server.drain();
+        if (sharesPorts) server.leavePort();
+      }
       await pipeline.drain(drainMs);
       const leftMs = Math.max(FLUSH_MS, endsAt - performance.now());
       await Promise.all([http.close(leftMs), grpc.close(leftMs)]);

@@ -3,37 +3,40 @@ import {
   type DescField,
   type DescMessage,
   fromBinary,
+  fromJson,
+  type JsonReadOptions,
+  type JsonValue,
   type Message,
+  mergeFromBinary,
   ScalarType,
   toJson,
 } from "@bufbuild/protobuf";
 import { pathToString } from "@bufbuild/protobuf/reflect";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
-import { createValidator, type Validator, type Violation } from "@bufbuild/protovalidate";
+import { createValidator, type Violation } from "@bufbuild/protovalidate";
+import type { Work } from "../async/work.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import { describeViolation } from "./describe-violation.ts";
-import { MAX_VALUES, tooDeep, tooManyValues } from "./errors.ts";
+import { tooDeep, tooManyValues } from "./errors.ts";
+import { hasStructs, putStructs, type SplitBytes, splitBinary, splitJson } from "./large-structs.ts";
+import type { ValueBounds } from "./request-bounds.ts";
 import { fieldPathText, type PathStep } from "./rest/field-path.ts";
+import { fieldsOf, wireTypeOf } from "./wire-fields.ts";
 
 /** Throws INVALID_FIELD or BODY_TOO_DEEP for an invalid request. */
 export type RequestCheck = (request: Message) => void;
 
-/** Creates a validator of requests. It compiles the rules of a message type at first use and keeps them. */
-export function createRequestValidator(): Validator {
-  return createValidator({ regexMatch: createRegexMatch() });
-}
+/** Compiles the rules of a message type at first use and keeps them: they are those of the protos, the same for all servers. */
+const VALIDATOR = createValidator({ regexMatch: createRegexMatch() });
 
-/** Creates the checks of request messages, one per message type, with a shared validator. `maxDepth` is in JSON brackets. */
-export function createRequestChecks(
-  maxDepth: number,
-  validator: Validator = createRequestValidator(),
-): (schema: DescMessage) => RequestCheck {
+/** Creates the checks of request messages, one per message type. `maxDepth` is in JSON brackets. */
+export function createRequestChecks(maxDepth: number): (schema: DescMessage) => RequestCheck {
   const fields = new TextFields();
   return (schema) => {
-    warm(validator, schema);
+    warm(schema);
     return (request) => {
       assertStorable(new TextWalk(fields, maxDepth).message(schema, request, 1));
-      const result = validator.validate(schema, request);
+      const result = VALIDATOR.validate(schema, request);
       if (result.kind === "valid") return;
       throw result.kind === "invalid" ? violated(result.violations, schema, request) : result.error;
     };
@@ -54,8 +57,8 @@ function createRegexMatch(): (pattern: string, text: string) => boolean {
 }
 
 // Compiles the rules at start: a broken rule then fails the start, and the first caller does not wait.
-function warm(validator: Validator, schema: DescMessage): void {
-  const result = validator.validate(schema, create(schema));
+function warm(schema: DescMessage): void {
+  const result = VALIDATOR.validate(schema, create(schema));
   if (result.kind === "error") throw result.error;
 }
 
@@ -251,12 +254,70 @@ export function decodeOptions(maxDepth: number): { readonly recursionLimit: numb
   return { recursionLimit: 2 * maxDepth + 8 };
 }
 
+/** Returns options for decoding requests in the JSON form of protobuf, which has no unknown fields. */
+export function jsonOptions(maxDepth: number): Partial<JsonReadOptions> {
+  return { ignoreUnknownFields: false, ...decodeOptions(maxDepth) };
+}
+
+/** Decodes the JSON form of a request. Throws a `ControlPlaneError` for what is not a message of this type. */
+export function decodeJson(schema: DescMessage, value: JsonValue, maxDepth: number): Message {
+  const { rest, structs } = splitJson(schema, value);
+  try {
+    const message = fromJson(schema, rest, jsonOptions(maxDepth));
+    putStructs(message, structs);
+    return message;
+  } catch (error) {
+    throw undecodable(schema, maxDepth, error);
+  }
+}
+
 /** Decodes the binary form of a request. Throws a `ControlPlaneError` for bytes that are not a message of this type. */
-export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: number): Message {
+export function decodeBinary(schema: DescMessage, bytes: Uint8Array, maxDepth: number, bounds: ValueBounds): Message {
   const options = decodeOptions(maxDepth);
-  assertFewValues(schema, bytes, options.recursionLimit);
+  assertFewValues(schema, bytes, options.recursionLimit, bounds);
   try {
     return fromBinary(schema, bytes, options);
+  } catch (error) {
+    throw undecodable(schema, maxDepth, error);
+  }
+}
+
+/** Top-level fields that are decoded before other requests may have a turn. */
+const FIELDS_AT_ONCE = 4_096;
+
+/** Decodes a large message as `decodeBinary` does, as work that may pause between its fields. */
+export function* binaryDecoding(
+  schema: DescMessage,
+  bytes: Uint8Array,
+  maxDepth: number,
+  bounds: ValueBounds,
+): Work<Message> {
+  const options = decodeOptions(maxDepth);
+  if (hasStructs(schema)) {
+    assertFewValues(schema, bytes, options.recursionLimit, bounds);
+    const split = yield* splitBinary(schema, bytes);
+    if (split !== undefined) return splitMessage(schema, split, maxDepth);
+  }
+  const count = new ValueCount(bytes, options.recursionLimit, bounds);
+  const message = create(schema);
+  for (let start = 0; start < bytes.length; ) {
+    const end = count.fieldsOf(schema, FIELDS_AT_ONCE);
+    try {
+      mergeFromBinary(schema, message, bytes.subarray(start, end), options);
+    } catch (error) {
+      throw undecodable(schema, maxDepth, error);
+    }
+    start = end;
+    yield;
+  }
+  return message;
+}
+
+function splitMessage(schema: DescMessage, { rest, structs }: SplitBytes, maxDepth: number): Message {
+  try {
+    const message = fromBinary(schema, rest, decodeOptions(maxDepth));
+    putStructs(message, structs);
+    return message;
   } catch (error) {
     throw undecodable(schema, maxDepth, error);
   }
@@ -296,15 +357,20 @@ function jsonFault(field: string, words: string, problem: string | undefined, ca
 const SMALL = 2_048;
 
 /**
- * Throws BODY_TOO_LARGE for the binary form of a message with more than `MAX_VALUES` fields and items, before anything is built
+ * Throws BODY_TOO_LARGE for the binary form of a message with more fields and items than `bounds` allow, before anything is built
  * from it. The decoder merges a repeated record of a singular message field into the previous one and copies it, so such a record
  * counts as much as all records before it. Bytes that are not a message of this type, and more than `recursionLimit` nested
  * messages, are left to the decoder, which refuses them.
  */
-export function assertFewValues(schema: DescMessage, bytes: Uint8Array, recursionLimit: number): void {
+export function assertFewValues(
+  schema: DescMessage,
+  bytes: Uint8Array,
+  recursionLimit: number,
+  bounds: ValueBounds,
+): void {
   if (bytes.length <= SMALL) return;
   try {
-    new ValueCount(bytes, recursionLimit).message(schema, bytes.length, 1);
+    new ValueCount(bytes, recursionLimit, bounds).message(schema, bytes.length, 1);
   } catch (error) {
     if (error instanceof ControlPlaneError) throw error;
   }
@@ -313,26 +379,52 @@ export function assertFewValues(schema: DescMessage, bytes: Uint8Array, recursio
 /** Reads like the decoder, which goes by the field's type and uses the wire type only for lists and unknown fields. */
 class ValueCount {
   readonly #reader: BinaryReader;
+  readonly #bytes: Uint8Array;
   readonly #recursionLimit: number;
+  readonly #seen = new Set<number>();
+  readonly #bounds: ValueBounds;
   #count = 0;
 
-  constructor(bytes: Uint8Array, recursionLimit: number) {
+  constructor(bytes: Uint8Array, recursionLimit: number, bounds: ValueBounds) {
     this.#reader = new BinaryReader(bytes);
+    this.#bytes = bytes;
     this.#recursionLimit = recursionLimit;
+    this.#bounds = bounds;
+  }
+
+  /**
+   * Counts the next fields of the whole message, at most so many, and returns the index after them. Where the bytes are no message of
+   * this type, that is the end of them all: the decoder refuses them.
+   */
+  fieldsOf(schema: DescMessage, most: number): number {
+    const { length } = this.#bytes;
+    try {
+      for (let left = most; left > 0 && this.#reader.pos < length; left--) {
+        if (!this.#field(schema, 1, this.#seen)) return length;
+      }
+      return this.#reader.pos;
+    } catch (error) {
+      if (error instanceof ControlPlaneError) throw error;
+      return length;
+    }
   }
 
   message(schema: DescMessage | undefined, end: number, depth: number): void {
     if (depth > this.#recursionLimit) throw new Error("too deep");
-    let seen: Set<number> | undefined;
-    while (this.#reader.pos < end) {
-      const [number, type] = this.#reader.tag();
-      if (type === WireType.EndGroup) return;
-      const field = schema === undefined ? undefined : fieldsOf(schema).get(number);
-      const isMerged = field?.fieldKind === "message" && seen?.has(number) === true;
-      this.#add(isMerged ? this.#count : 1);
-      if (field?.fieldKind === "message") seen = (seen ?? new Set()).add(number);
-      this.#value(field, number, type, depth);
-    }
+    const seen = new Set<number>();
+    while (this.#reader.pos < end && this.#field(schema, depth, seen));
+  }
+
+  /** Reads one field; `seen` are the message fields before it. Returns false at the end of a group. */
+  #field(schema: DescMessage | undefined, depth: number, seen: Set<number>): boolean {
+    const [number, type] = this.#reader.tag();
+    if (type === WireType.EndGroup) return false;
+    const field = schema === undefined ? undefined : fieldsOf(schema).get(number);
+    const isMessage = field?.fieldKind === "message";
+    this.#add(isMessage && seen.has(number) ? this.#count : 1);
+    if (isMessage) seen.add(number);
+    this.#value(field, number, type, depth);
+    return true;
   }
 
   #value(field: DescField | undefined, number: number, type: WireType, depth: number): void {
@@ -371,36 +463,6 @@ class ValueCount {
 
   #add(count: number): void {
     this.#count += count;
-    if (this.#count > MAX_VALUES) throw tooManyValues();
+    if (this.#count > this.#bounds.maxValues) throw tooManyValues(this.#bounds);
   }
-}
-
-/** Returns the wire type of a scalar, or of an enum if `scalar` is undefined. */
-function wireTypeOf(scalar: ScalarType | undefined): WireType {
-  switch (scalar) {
-    case ScalarType.STRING:
-    case ScalarType.BYTES:
-      return WireType.LengthDelimited;
-    case ScalarType.DOUBLE:
-    case ScalarType.FIXED64:
-    case ScalarType.SFIXED64:
-      return WireType.Bit64;
-    case ScalarType.FLOAT:
-    case ScalarType.FIXED32:
-    case ScalarType.SFIXED32:
-      return WireType.Bit32;
-    default:
-      return WireType.Varint;
-  }
-}
-
-const FIELDS = new WeakMap<DescMessage, ReadonlyMap<number, DescField>>();
-
-function fieldsOf(schema: DescMessage): ReadonlyMap<number, DescField> {
-  let fields = FIELDS.get(schema);
-  if (fields === undefined) {
-    fields = new Map(schema.fields.map((field) => [field.number, field]));
-    FIELDS.set(schema, fields);
-  }
-  return fields;
 }

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
-import { comparableName, compilePatterns } from "../policy/names.ts";
+import { compilePatterns } from "../policy/action-patterns.ts";
+import { comparableName } from "../policy/names.ts";
 import type { CompiledPatterns } from "../policy/types.ts";
 import type { SealedAgent, SealedDepartment } from "./control-changes.ts";
 import type { Membership } from "./counters/windows.ts";

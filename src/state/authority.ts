@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../policy/names.ts";
+import { compilePatterns } from "../policy/action-patterns.ts";
 import type { CompiledPatterns } from "../policy/types.ts";
 import type { AuthorityKind, SealedAuthority } from "./control-changes.ts";
 

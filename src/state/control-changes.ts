@@ -1,6 +1,10 @@
+import type { ListKind } from "../policy/lists/kinds.ts";
 import type { Decision } from "../policy/types.ts";
 import type { JsonObject } from "../tree/canonical.ts";
 import type { EscalationStatus } from "./escalations.ts";
+
+/** Allowed actions whose outcomes a workspace tracks: those that reserved a budget or were claimed, or all. */
+export type OutcomeTracking = "tracked" | "all";
 
 /** Settings of a workspace as sealed. */
 export type SealedWorkspace = {
@@ -24,6 +28,13 @@ export type SealedWorkspace = {
   readonly key_ttl_days: number;
   /** True while every action is blocked. Absent in entries from before the setting. */
   readonly halted?: boolean;
+  /** Calls per second of one key, and of the workspace, in each process; empty: no limit. Absent in entries from before the settings. */
+  readonly rate_limit_key?: string;
+  readonly rate_limit_workspace?: string;
+  /** Allowed actions whose outcomes are tracked. Absent in entries from before the setting. */
+  readonly outcomes?: OutcomeTracking;
+  /** Seconds after which a pending outcome becomes unknown. Absent in entries from before the setting. */
+  readonly outcome_timeout_seconds?: number;
 };
 
 /** Registration of an agent as sealed. */
@@ -74,6 +85,26 @@ export type SealedPack = {
   readonly digest: string;
   /** Its mandates, sorted. */
   readonly mandate_ids: readonly string[];
+};
+
+/** A change of a list as sealed. */
+export type SealedListChange = {
+  readonly name: string;
+  readonly kind: ListKind;
+  readonly operation: "put" | "add" | "remove" | "delete";
+  /** Number of values that the change added and removed, and of those that the list has afterwards. */
+  readonly added: number;
+  readonly removed: number;
+  readonly size: number;
+  /** Digest of the list before; null if there was none. */
+  readonly digest_before: string | null;
+  /** Digest of the list afterwards; null if it was deleted. */
+  readonly digest_after: string | null;
+  /** The values, sorted; of more than 1,000 the first, those added before those removed. None of a deletion. */
+  readonly added_values: readonly string[];
+  readonly removed_values: readonly string[];
+  /** True if values are left out: then those of the whole list are stored under `digest_after`. */
+  readonly is_cut: boolean;
 };
 
 /** A public key that the service signs with, as sealed. */
@@ -260,6 +291,7 @@ export type ControlChange =
       readonly archived: readonly string[];
       readonly policy_digest: string;
     }
+  | { readonly type: "list_changed"; readonly list: SealedListChange }
   | {
       readonly type: "escalation_resolved";
       readonly escalation_id: string;

@@ -1,7 +1,9 @@
 import type { Decision } from "../policy/types.ts";
 import { createAgentState } from "./agents.ts";
 import type { ControlChange } from "./control-changes.ts";
+import type { Reservation } from "./counters/budget-pots.ts";
 import { escalationIdOf } from "./escalations.ts";
+import { amountChangesOf, type SealedClaim, type SealedOutcome } from "./outcomes.ts";
 import { type Action, isHaltedRefusal, type Outcome } from "./types.ts";
 import { requireCounters, type StateJournal, type WorkspaceState } from "./workspace.ts";
 
@@ -16,6 +18,13 @@ export function trustAfter(tenths: number, decision: Decision): number {
   return Math.min(MAX_TRUST_TENTHS, Math.max(0, tenths + TRUST_CHANGE_TENTHS[decision]));
 }
 
+/** Default of a workspace whose entries are from before the setting, seconds. */
+const DEFAULT_OUTCOME_TIMEOUT_SECONDS = 3_600;
+
+/** Returns the time after which a pending outcome that is tracked now becomes unknown, milliseconds. */
+export const outcomeTimeoutMs = ({ settings }: WorkspaceState): number =>
+  (settings.outcome_timeout_seconds ?? DEFAULT_OUTCOME_TIMEOUT_SECONDS) * 1000;
+
 /** A decision's request for an approval. */
 export interface Ask {
   readonly escalationId: string;
@@ -28,6 +37,8 @@ export interface DecisionRefs {
   /** Ids of the approved escalation and of the authority that the decision used. */
   readonly usedIds: readonly string[];
   readonly ask: Ask | undefined;
+  /** Amounts that the decision reserves. Default: none. */
+  readonly reservations?: readonly Reservation[];
   /** True if the decision changes no trust. Default false. */
   readonly keepsTrust?: boolean;
 }
@@ -36,17 +47,22 @@ const NO_IDS: readonly string[] = [];
 const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
 /** Word before the references of a decision that changes no trust. */
 const KEPT = "kept ";
+/** Beginning of a word that stands for a reservation. No id begins so. */
+const POT = "pot:";
 
 /**
- * Writes the references of a decision: ids, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. `kept ` stands
+ * Writes the references of a decision: ids and `pot:<key>:<millionths>`, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. `kept ` stands
  * before those of a decision that changes no trust.
  */
 export function refTextFrom({ keepsTrust = false, ...refs }: DecisionRefs): string {
   return keepsTrust ? KEPT + plainRefText(refs) : plainRefText(refs);
 }
 
-function plainRefText({ usedIds, ask }: DecisionRefs): string {
-  if (ask === undefined) return usedIds.length === 0 ? "" : usedIds.join(" ");
+function plainRefText({ usedIds, ask, reservations = [] }: DecisionRefs): string {
+  if (ask === undefined) {
+    if (reservations.length === 0) return usedIds.length === 0 ? "" : usedIds.join(" ");
+    return [...usedIds, ...reservations.map(({ pot, millionths }) => `${POT}${pot}:${millionths}`)].join(" ");
+  }
   return ask.created === undefined
     ? `ask:${ask.escalationId}`
     : `new:${ask.created.actionDigest}:${ask.created.expiresAtMs}`;
@@ -57,10 +73,20 @@ export function refsFromText(text: string | null, decisionId: string): DecisionR
   if (text === null || text === "") return NO_REFS;
   if (text.startsWith(KEPT)) return { ...refsFromText(text.slice(KEPT.length), decisionId), keepsTrust: true };
   if (text.startsWith("ask:")) return { usedIds: NO_IDS, ask: { escalationId: text.slice("ask:".length) } };
-  if (!text.startsWith("new:")) return { usedIds: text.split(" "), ask: undefined };
+  if (!text.startsWith("new:")) return wordRefs(text.split(" "));
   const [, actionDigest = "", expiresAt] = text.split(":");
   const created = { actionDigest, expiresAtMs: Number(expiresAt) };
   return { usedIds: NO_IDS, ask: { escalationId: escalationIdOf(decisionId), created } };
+}
+
+function wordRefs(words: readonly string[]): DecisionRefs {
+  const pots = words.filter((word) => word.startsWith(POT));
+  if (pots.length === 0) return { usedIds: words, ask: undefined };
+  const reservations = pots.map((word): Reservation => {
+    const [, pot = "", millionths] = word.split(":");
+    return { pot, millionths: Number(millionths) };
+  });
+  return { usedIds: words.filter((word) => !word.startsWith(POT)), ask: undefined, reservations };
 }
 
 /**
@@ -77,7 +103,7 @@ export interface FoldedDecision {
   readonly agentId: string;
   /** The agent on whose behalf the action was, if its grants held; undefined for an agent that acted for itself. */
   readonly principalId: string | undefined;
-  /** Trimmed and lower-cased. */
+  /** In the form in which names compare (`normaliseName`). */
   readonly actionType: string;
   readonly decision: Decision;
   readonly decisionId: string;
@@ -113,7 +139,8 @@ export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journ
   const principalId = state.agents.get(entry.principalId ?? "")?.agentId;
   state.windows.record({ agentId, principalId, actionType, at, decision }, journal?.undo);
   state.sequences.record(agentId, actionType, at, decision, journal?.undo);
-  const { usedIds, ask } = entry.refs;
+  const { usedIds, ask, reservations } = entry.refs;
+  if (reservations !== undefined) state.budgets.record(reservations, { agentId, principalId }, at, journal?.undo);
   if (ask?.created !== undefined) openEscalation(state, agentId, ask.escalationId, ask.created, journal);
   for (const id of usedIds) {
     if (id.startsWith("esc_")) useEscalation(state, id, entry.decisionId, journal);
@@ -152,9 +179,21 @@ function useEscalation(
   });
 }
 
-function forgetDepartment({ windows, sequences }: WorkspaceState, departmentId: string): void {
+function forgetDepartment({ windows, sequences, budgets }: WorkspaceState, departmentId: string): void {
   windows.forgetDepartment(departmentId);
+  budgets.forgetDepartment(departmentId);
   sequences.forgetDepartment(departmentId);
+}
+
+/**
+ * Folds a claim or an outcome into the state. Every one enters the state here, whether it was made by this replica or by another. A
+ * batch that may be rolled back passes its journal.
+ */
+export function foldFollowUp(state: WorkspaceState, entry: SealedClaim | SealedOutcome, journal?: StateJournal): void {
+  state.outcomes.fold(entry, journal?.undo);
+  if (entry.type === "claim") return;
+  const { agent_id: agentId, principal_id: principalId, decided_at: decidedAt } = entry;
+  state.budgets.settle(amountChangesOf(entry), { agentId, principalId }, Date.parse(decidedAt), journal?.undo);
 }
 
 type Fold<T extends ControlChange["type"]> = (
@@ -215,6 +254,7 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     state.policies.removeMandate(mandate_id);
     requireCounters(state, seq + 1);
   },
+  list_changed: (state, { list }, { atMs }) => state.lists.fold(list, atMs),
   escalation_resolved(state, { escalation_id, resolution, expires_at }) {
     const expiresAtMs = expires_at === undefined ? undefined : Date.parse(expires_at);
     state.escalations.resolve(escalation_id, resolution, expiresAtMs);

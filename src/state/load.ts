@@ -2,6 +2,7 @@ import type { Pool } from "pg";
 import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Json } from "../store/entities.ts";
+import { readLists } from "../store/sql/lists.ts";
 import {
   readAgents,
   readAuthority,
@@ -20,9 +21,17 @@ import { type Reader, readSnapshot } from "../store/transaction.ts";
 import { frontierFromBytes, leafHash } from "../tree/merkle.ts";
 import { createAgentState } from "./agents.ts";
 import type { EndedGrant } from "./authority.ts";
-import type { ControlChange, SealedAgent, SealedAuthority, SealedMandate, SealedTool } from "./control-changes.ts";
+import type {
+  ControlChange,
+  OutcomeTracking,
+  SealedAgent,
+  SealedAuthority,
+  SealedMandate,
+  SealedTool,
+} from "./control-changes.ts";
 import type { EscalationState } from "./escalations.ts";
 import { type FoldedDecision, foldChange, foldDecision, refsFromText } from "./fold.ts";
+import { type ListRow, listFromRow } from "./lists.ts";
 import type { PackState } from "./policies.ts";
 import { type Action, agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./types.ts";
 import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
@@ -42,6 +51,10 @@ interface HeadRow {
   readonly maxPendingEscalationsPerAgent: number;
   readonly keyTtlDays: number;
   readonly halted: boolean;
+  readonly rateLimitKey: string;
+  readonly rateLimitWorkspace: string;
+  readonly outcomes: OutcomeTracking;
+  readonly outcomeTimeoutSeconds: number;
   readonly trustSeq: number;
 }
 
@@ -120,6 +133,12 @@ async function loadDepartments(client: Reader, state: WorkspaceState): Promise<v
   }
 }
 
+async function loadLists(client: Reader, { workspaceId, lists }: WorkspaceState): Promise<void> {
+  for await (const row of rowsOf<ListRow>(client, readLists, [workspaceId])) {
+    lists.put(await listFromRow(client, workspaceId, row), row);
+  }
+}
+
 async function loadPolicies(client: Reader, state: WorkspaceState): Promise<void> {
   type ToolRow = Omit<SealedTool, "input_schema"> & { inputSchema: SealedTool["input_schema"]; registeredAtMs: number };
   for await (const { inputSchema, registeredAtMs, ...row } of rowsOf<ToolRow>(client, readTools, [state.workspaceId])) {
@@ -183,6 +202,10 @@ export async function loadSnapshot(client: Reader, workspaceId: string): Promise
     max_pending_escalations_per_agent: head.maxPendingEscalationsPerAgent,
     key_ttl_days: head.keyTtlDays,
     halted: head.halted,
+    rate_limit_key: head.rateLimitKey,
+    rate_limit_workspace: head.rateLimitWorkspace,
+    outcomes: head.outcomes,
+    outcome_timeout_seconds: head.outcomeTimeoutSeconds,
   };
   const frontier = frontierFromBytes(head.seq, head.frontier);
   const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });
@@ -192,6 +215,8 @@ export async function loadSnapshot(client: Reader, workspaceId: string): Promise
   state.authority.forgetExpired(state.lastAtMs);
   await loadPendingEscalations(client, state);
   await loadDepartments(client, state);
+  // Before the mandates, which are compiled against them.
+  await loadLists(client, state);
   await loadPolicies(client, state);
   await loadSigningKeys(client, state);
   requireCounters(state, state.seq);

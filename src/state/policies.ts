@@ -1,7 +1,9 @@
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { BudgetWindow } from "../policy/budget.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
-import { toolKey } from "../policy/names.ts";
+import { namedTools } from "../policy/compile/rule-draft.ts";
+import { toolKey, toolNameFrom } from "../policy/names.ts";
 import { createPolicySet, policyDigest } from "../policy/policy-set.ts";
 import { flattenSchema } from "../policy/schema/flatten.ts";
 import { createToolSchema } from "../policy/schema/validate.ts";
@@ -16,6 +18,7 @@ import type {
 } from "../policy/types.ts";
 import { digestOf } from "../tree/canonical.ts";
 import type { ControlChange, SealedMandate, SealedTool } from "./control-changes.ts";
+import { Lists } from "./lists.ts";
 
 /** The current version of a tool. */
 export interface ToolState {
@@ -58,7 +61,7 @@ interface ChangePlace {
 /** The compiled form of a mandate that is about to be published. */
 interface PreparedMandate {
   readonly compiled: CompiledMandate;
-  readonly toolsRevision: number;
+  readonly revision: number;
 }
 
 /** Returns the digest of a pack: the SHA-256 of the RFC 8785 JSON of `[name, digest]` of every mandate, sorted by name. */
@@ -97,8 +100,22 @@ export function toolSchemaFrom(tool: SealedTool): ToolSchema {
   return createToolSchema({ name, version, digest, arguments: flattened.arguments, inputSchema });
 }
 
-const namesTool = ({ compiled }: MandateState, name: string): boolean =>
-  compiled.rules.some((rule) => rule.tool === toolKey(name));
+const namesTool = ({ compiled }: MandateState, key: string): boolean =>
+  compiled.rules.some(({ source }) => namedTools(source).includes(key));
+
+/** Members of an action that name its tool. */
+interface ToolCall {
+  readonly tool?: string | undefined;
+  readonly metadata?: JsonObject | undefined;
+  readonly actionType: string;
+}
+
+/** Tool that an action calls. Both are undefined for an action that calls none. */
+interface CalledTool {
+  readonly name: string | undefined;
+  /** Undefined for a tool that is not registered. */
+  readonly schema: ToolSchema | undefined;
+}
 
 /** The tools and mandates of a workspace. Mandates are compiled against the current versions of the tools. */
 export class Policies {
@@ -106,17 +123,32 @@ export class Policies {
   readonly #mandates = new Map<string, MandateState>();
   readonly #packs = new Map<string, PackState>();
   readonly #prepared = new WeakMap<SealedMandate, PreparedMandate>();
+  readonly #lists: Lists;
   #toolsRevision = 0;
-  /** Finds the current schema of a tool by name. */
-  readonly lookup: ToolLookup = Object.defineProperty((name: string) => this.tool(name)?.schema, "names", {
-    get: () => [...this.#tools.values()].map(({ sealed }) => sealed.name),
-  });
+  /** Finds the current schema of a tool by name, and the lists. */
+  readonly lookup: ToolLookup;
   /** Undefined until first use: a cold start puts every mandate before it decides anything. */
   #policySet: PolicySet | undefined;
+
+  /** `lists`: default none. */
+  constructor(lists = new Lists()) {
+    this.#lists = lists;
+    this.lookup = Object.defineProperties((name: string) => this.tool(name)?.schema, {
+      names: { get: () => [...this.#tools.values()].map(({ sealed }) => sealed.name) },
+      lists: { value: lists },
+    });
+  }
 
   /** Returns the current version of a tool, named in any case; undefined for an unknown one. */
   tool(name: string): ToolState | undefined {
     return this.#tools.get(toolKey(name));
+  }
+
+  /** Finds the tool that an action calls. `name` is as registered; for an unknown tool, as the action writes it. */
+  toolCalledBy({ tool, metadata, actionType }: ToolCall): CalledTool {
+    const named = toolNameFrom(tool, metadata, actionType, (name) => this.tool(name) !== undefined);
+    const schema = named === undefined ? undefined : this.tool(named)?.schema;
+    return { name: schema?.name ?? named, schema };
   }
 
   /** The current version of every tool, by `toolKey`. */
@@ -139,9 +171,9 @@ export class Policies {
     return [...this.#mandates.values()].filter((mandate) => mandate.pack === pack);
   }
 
-  /** Increases with every version of a tool. Rules compiled at the same revision compile to the same result. */
-  get toolsRevision(): number {
-    return this.#toolsRevision;
+  /** Increases with every version of a tool and with every list. Rules compiled at the same revision compile to the same result. */
+  get revision(): number {
+    return this.#toolsRevision + this.#lists.revision;
   }
 
   /** Returns the mandates in force, for deciding. */
@@ -155,6 +187,11 @@ export class Policies {
     return this.#rules().flatMap(({ velocity }) => velocity?.counter ?? []);
   }
 
+  /** Returns the window of every budget in force. */
+  budgets(): BudgetWindow[] {
+    return this.#rules().flatMap(({ budget }) => budget ?? []);
+  }
+
   /** Returns every sequence that a mandate in force looks for. */
   sequences(): OrderedSpec[] {
     return this.#rules().flatMap(({ ordered }) => ordered ?? []);
@@ -164,8 +201,9 @@ export class Policies {
   putTool(sealed: SealedTool, registeredAtMs: number): void {
     this.#toolsRevision++;
     this.#tools.set(toolKey(sealed.name), { schema: toolSchemaFrom(sealed), sealed, registeredAtMs });
+    const key = toolKey(sealed.name);
     for (const mandate of [...this.#mandates.values()]) {
-      if (namesTool(mandate, sealed.name)) this.putMandate(mandate.sealed, mandate);
+      if (namesTool(mandate, key)) this.putMandate(mandate.sealed, mandate);
     }
   }
 
@@ -209,7 +247,7 @@ export class Policies {
 
   /** Keeps the compiled form of a mandate that is about to be published, compiled against the tools as they are now. */
   prepare(sealed: SealedMandate, compiled: CompiledMandate): void {
-    this.#prepared.set(sealed, { compiled, toolsRevision: this.#toolsRevision });
+    this.#prepared.set(sealed, { compiled, revision: this.revision });
   }
 
   /** Removes a mandate that was archived. */
@@ -243,7 +281,7 @@ export class Policies {
 
   #compile(sealed: SealedMandate): CompiledMandate {
     const prepared = this.#prepared.get(sealed);
-    if (prepared?.toolsRevision === this.#toolsRevision) return prepared.compiled;
+    if (prepared?.revision === this.revision) return prepared.compiled;
     return compileMandate(mandateSourceFrom(sealed), this.lookup, { allowStale: true });
   }
 }

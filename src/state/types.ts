@@ -4,12 +4,22 @@ import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
 import type { AgentStatus } from "./agents.ts";
+import type { Reservation } from "./counters/budget-pots.ts";
 import type { EscalationStatus } from "./escalations.ts";
+import type { OutcomeStatus } from "./outcomes.ts";
 
 // The numbers are those of the proto enums, and are stored. They never change.
 
 /** Decisions as they are stored. */
 export const DECISION_NUMBERS: Readonly<Record<Decision, number>> = { allow: 1, block: 2, escalate: 3 };
+/** Statuses of an outcome as they are stored. */
+export const OUTCOME_STATUS_NUMBERS: Readonly<Record<OutcomeStatus, number>> = {
+  succeeded: 1,
+  failed: 2,
+  cancelled: 3,
+  pending: 4,
+  unknown: 5,
+};
 /** Statuses of an agent as they are stored. */
 export const AGENT_STATUS_NUMBERS: Readonly<Record<AgentStatus, number>> = { active: 1, deactivated: 2, revoked: 3 };
 /** Statuses of an escalation as they are stored. */
@@ -25,9 +35,14 @@ export const EntryKind = {
   CHANGE: 1,
   /** A refusal that changes no trust and counts in no window. */
   UNCOUNTED_DECISION: 2,
+  /** A claim of an earlier decision's action. */
+  CLAIM: 3,
+  /** The outcome of an earlier decision's action. */
+  OUTCOME: 4,
 } as const;
 
 const DECISIONS = Object.keys(DECISION_NUMBERS) as readonly Decision[];
+const OUTCOME_STATUSES = Object.keys(OUTCOME_STATUS_NUMBERS) as readonly OutcomeStatus[];
 const AGENT_STATUSES = Object.keys(AGENT_STATUS_NUMBERS) as readonly AgentStatus[];
 const ESCALATION_STATUSES = Object.keys(ESCALATION_STATUS_NUMBERS) as readonly EscalationStatus[];
 
@@ -40,6 +55,8 @@ function wordAt<Word>(words: readonly Word[], number: number): Word {
 
 /** Converts a stored number to a decision. */
 export const decisionFromNumber = (number: number): Decision => wordAt(DECISIONS, number);
+/** Converts a stored number to the status of an outcome. */
+export const outcomeStatusFromNumber = (number: number): OutcomeStatus => wordAt(OUTCOME_STATUSES, number);
 /** Converts a stored number to an agent status. */
 export const agentStatusFromNumber = (number: number): AgentStatus => wordAt(AGENT_STATUSES, number);
 /** Converts a stored number to an escalation status. */
@@ -84,6 +101,10 @@ export interface Action {
   readonly refusal?: DecisionReason;
   /** True if the decision changes no trust, whichever it is. Default false. */
   readonly keepsTrust?: boolean;
+  /** Id under which the caller claims the action if it is allowed: a UUID in lower case. Default: the caller claims nothing. */
+  readonly claimId?: string | undefined;
+  /** False if the caller does not report the outcome. Default true. */
+  readonly reportsOutcome?: boolean;
   /** Place in the trace of the call. Has no part in the decision. Default: the call belongs to no trace. */
   readonly trace?: TracePlace | undefined;
 }
@@ -113,6 +134,10 @@ export interface DecisionReason {
   readonly rule?: string;
   readonly argument?: string;
   readonly wouldPass?: string;
+  readonly remaining?: number;
+  /** Epoch milliseconds. */
+  readonly resetsAtMs?: number;
+  readonly decision?: Decision;
 }
 
 /** Code of the reason for a decision by default: no mandate matched. */
@@ -165,11 +190,15 @@ export interface Outcome {
   readonly usedEscalationId: string | undefined;
   /** Ids of the authority that the action relies on: grants from the actor's up to the principal's, window, contract, token. */
   readonly authority: readonly string[];
+  /** Amounts that an allowed action reserves in the pots in force. */
+  readonly reservations: readonly Reservation[];
   /**
    * The agent on whose behalf the action is. Undefined for an agent that acts for itself, and where its status, grants, session or key
    * refuse the action.
    */
   readonly principalId: string | undefined;
+  /** Time from which the outcome of the action becomes unknown, epoch milliseconds; undefined if it is not tracked. */
+  readonly outcomeDueAtMs: number | undefined;
 }
 
 /** A decision that is durable in the log, in the form that its caller receives. */
@@ -196,6 +225,10 @@ export interface SealedDecision {
   readonly isReplayed: boolean;
   /** True for the refusal of a call under an ended key. */
   readonly isKeyEnded: boolean;
+  /** True if the action is claimed by the caller's `claimId`; undefined if it is not allowed, or the caller claims nothing. */
+  readonly isClaimed: boolean | undefined;
+  /** True if the outcome of the action is tracked. */
+  readonly isTracked: boolean;
 }
 
 /** True for the refusal of an action because its workspace is halted. */

@@ -2,9 +2,12 @@ import type { Frontier } from "../tree/merkle.ts";
 import { type AgentState, createPatternCache, Departments, type PatternCache } from "./agents.ts";
 import { AuthorityIndex } from "./authority.ts";
 import type { SealedWorkspace } from "./control-changes.ts";
+import { BudgetPots } from "./counters/budget-pots.ts";
 import { OrderedSequences } from "./counters/ordered.ts";
 import { VelocityWindows } from "./counters/windows.ts";
 import { Escalations } from "./escalations.ts";
+import { Lists } from "./lists.ts";
+import { ActionOutcomes } from "./outcomes.ts";
 import { Policies } from "./policies.ts";
 import { SealedSigningKeys } from "./signing-keys.ts";
 
@@ -31,10 +34,13 @@ export interface WorkspaceState {
   readonly patterns: PatternCache;
   readonly agents: Map<string, AgentState>;
   readonly departments: Departments;
+  readonly lists: Lists;
   readonly policies: Policies;
   readonly windows: VelocityWindows;
   readonly sequences: OrderedSequences;
+  readonly budgets: BudgetPots;
   readonly escalations: Escalations;
+  readonly outcomes: ActionOutcomes;
   readonly authority: AuthorityIndex;
   readonly signingKeys: SealedSigningKeys;
   /** Authority whose uses changed since the last snapshot, with the size of the log after the last change. */
@@ -50,6 +56,7 @@ export function createWorkspaceState(
 ): WorkspaceState {
   const agents = new Map<string, AgentState>();
   const departments = new Departments(agents);
+  const lists = new Lists();
   return {
     workspaceId: settings.workspace_id,
     settings,
@@ -57,10 +64,13 @@ export function createWorkspaceState(
     patterns: createPatternCache(),
     agents,
     departments,
-    policies: new Policies(),
+    lists,
+    policies: new Policies(lists),
     windows: new VelocityWindows(departments, settings.workspace_id),
     sequences: new OrderedSequences(departments),
+    budgets: new BudgetPots(departments, settings.workspace_id),
     escalations: new Escalations(),
+    outcomes: new ActionOutcomes(),
     authority: new AuthorityIndex(),
     signingKeys: new SealedSigningKeys(),
     usesChangedAt: new Map(),
@@ -68,8 +78,9 @@ export function createWorkspaceState(
   };
 }
 
-/** Sets the counters and sequences in force to those that mandates in force read. */
+/** Sets the counters, sequences and budgets in force to those that mandates in force read. */
 export function requireCounters(state: WorkspaceState, nextIndex: number): void {
   state.windows.require(state.policies.counters(), nextIndex);
   state.sequences.require(state.policies.sequences());
+  state.budgets.require(state.policies.budgets());
 }

@@ -1,3 +1,4 @@
+import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { MikroORM, type PostgreSqlConnection } from "@mikro-orm/postgresql";
 import { Client, type ClientBase, type Pool, type PoolClient } from "pg";
@@ -28,6 +29,11 @@ const IDLE_IN_TRANSACTION_MS = 7_000;
 const LOCK_MS = 9_000;
 /** Milliseconds that PostgreSQL gives any statement: no page of a large log takes as long. */
 const STATEMENT_MS = 60_000;
+/**
+ * Milliseconds until a query without an answer is given up and its connection closed: PostgreSQL ends a statement before, so the
+ * connection leads nowhere, as after a fail-over that no packet told of.
+ */
+const ANSWER_MS = STATEMENT_MS + 5_000;
 /** Tests whether the login may make the tables: where there are none, or its own. */
 const MAY_CREATE = `select coalesce(has_schema_privilege(current_schema(), 'create'), false)
   and coalesce((select pg_has_role(relowner, 'usage') from pg_class where oid = to_regclass('${MIGRATION_TABLE}')), true)
@@ -46,6 +52,8 @@ export interface DatabaseOptions {
    * does.
    */
   readonly ownerUrl?: string | undefined;
+  /** URL of the same login past a pooler that gives out connections for one transaction. Absent: `url` keeps sessions. */
+  readonly directUrl?: string | undefined;
   /** Maximum number of connections of this process. */
   readonly poolSize: number;
   readonly log: StoreLog;
@@ -55,6 +63,8 @@ export interface DatabaseOptions {
   readonly migrate?: boolean;
   /** Default `DEFAULT_CONNECT_MS`. */
   readonly connectMs?: number;
+  /** Milliseconds until a query is given up. Default `ANSWER_MS`. */
+  readonly answerMs?: number;
 }
 
 /** The one way to PostgreSQL. */
@@ -66,6 +76,8 @@ export interface Database {
   /** Rights of the login that serving does not need and that would let it change the log; empty when both logins are set up. */
   readonly excessRights: readonly string[];
   readonly log: StoreLog;
+  /** Cuts the connections that are still there after some milliseconds, so that closing waits for no answer that never comes. */
+  cutAfter(ms: number): void;
   /** Waits for queries in flight. MAY be called again. */
   close(): Promise<void>;
 }
@@ -133,14 +145,45 @@ function unavailable(address: string, isFinal: boolean, cause: unknown): Control
   return new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { address }, { cause });
 }
 
-const LIMITS = `set idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_MS};
-  set lock_timeout = ${LOCK_MS}; set statement_timeout = ${STATEMENT_MS}`;
+const LIMITS: readonly (readonly [name: string, ms: number])[] = [
+  ["idle_in_transaction_session_timeout", IDLE_IN_TRANSACTION_MS],
+  ["lock_timeout", LOCK_MS],
+  ["statement_timeout", STATEMENT_MS],
+];
+const SET_LIMITS = LIMITS.map(([name, ms]) => `set ${name} = ${ms}`).join("; ");
 
 async function setLimits(client: ClientBase): Promise<void> {
-  await client.query(LIMITS);
+  await client.query(SET_LIMITS);
 }
 
-function poolOptions(poolSize: number): object {
+/**
+ * Throws STORE_UNAVAILABLE unless the database itself gives the login every limit: what a session behind a pooler sets holds for whoever
+ * gets its connection next. `client` is a session of the login past the pooler.
+ */
+async function assertLimits(client: ClientBase, login: string): Promise<void> {
+  const { rows } = await client.query<{ name: string }>(
+    "select name from pg_settings where name = any($1) and setting = '0'",
+    [LIMITS.map(([name]) => name)],
+  );
+  const missing = LIMITS.filter(([name]) => rows.some((row) => row.name === name));
+  if (missing.length === 0) return;
+  const role = client.escapeIdentifier(login);
+  const cure = missing.map(([name, ms]) => `alter role ${role} set ${name} = ${ms}`).join("; ");
+  const message = `behind a pooler the login \`${login}\` needs its limits from the database; let its owner run: ${cure}`;
+  throw new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { login });
+}
+
+/** Sends named statements without their names: a prepared statement belongs to a connection that the next transaction may not get. */
+async function sendUnnamed(client: ClientBase): Promise<void> {
+  const query = client.query.bind(client) as (statement: unknown, ...rest: readonly unknown[]) => unknown;
+  const isNamed = (statement: unknown): statement is object =>
+    typeof statement === "object" && statement !== null && "name" in statement && !("submit" in statement);
+  const send = (statement: unknown, ...rest: readonly unknown[]): unknown =>
+    query(isNamed(statement) ? { ...statement, name: undefined } : statement, ...rest);
+  client.query = send as typeof client.query;
+}
+
+function poolOptions({ poolSize, directUrl, answerMs = ANSWER_MS }: DatabaseOptions): object {
   return {
     max: poolSize,
     // One stays open, so that the first decision after a quiet time does not wait for a connection.
@@ -149,8 +192,9 @@ function poolOptions(poolSize: number): object {
     // Pipelining: a statement is sent before the one before it on the connection is answered.
     pipeline: true,
     connectionTimeoutMillis: ACQUIRE_MS,
+    query_timeout: answerMs,
     // Awaited by the pool before a connection is first handed out.
-    onConnect: setLimits,
+    onConnect: directUrl === undefined ? setLimits : sendUnnamed,
   };
 }
 
@@ -183,6 +227,21 @@ function releaseDeadClients(pool: Pool): void {
     client.once("end", () => releaseIfInUse(client));
   });
   pool.on("release", (_error, client) => inUse.delete(client));
+}
+
+/** Returns a function that cuts every connection of a pool. What waits for an answer on them fails. */
+function cutterOf(pool: Pool): () => void {
+  const open = new Set<PoolClient>();
+  pool.on("connect", (client) => open.add(client));
+  pool.on("remove", (client) => open.delete(client));
+  return () => {
+    for (const client of open) cutConnection(client);
+  };
+}
+
+/** Cuts a connection, without a word to the server. */
+export function cutConnection(client: ClientBase): void {
+  (client as unknown as { readonly connection: { readonly stream: Duplex } }).connection.stream.destroy();
 }
 
 /** Reads the migrations that a login does not find applied, and whether it may apply them. */
@@ -235,17 +294,19 @@ function warnOf(rights: readonly string[], login: string, log: StoreLog): void {
  * need. Promises: when it returns the schema is the newest, a connection has been made, and the owner's is closed.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  const { url, ownerUrl, poolSize, log, connectMs = DEFAULT_CONNECT_MS } = options;
-  for (const each of [url, ownerUrl]) if (each !== undefined) await waitForDatabase(each, connectMs, log);
-  const excessRights = await withConnection(url, async (client) => {
-    await ensureSchema(client, options);
+  const { url, ownerUrl, directUrl, log, connectMs = DEFAULT_CONNECT_MS } = options;
+  for (const each of [url, ownerUrl, directUrl]) if (each !== undefined) await waitForDatabase(each, connectMs, log);
+  const sessionUrl = directUrl ?? url;
+  const excessRights = await withConnection(sessionUrl, async (client) => {
+    await ensureSchema(client, { ...options, url: sessionUrl });
+    if (directUrl !== undefined) await assertLimits(client, loginOf(directUrl));
     return readExcessRights(client);
   });
   warnOf(excessRights, loginOf(url), log);
   const orm = new MikroORM({
     // Satisfies mikro-orm's own check; the connection string decides, as node-postgres reads it.
     dbName: decodeURIComponent(new URL(url).pathname.slice(1)),
-    driverOptions: { connectionString: url, keepAlive: true, ...poolOptions(poolSize) },
+    driverOptions: { connectionString: url, keepAlive: true, ...poolOptions(options) },
     ensureDatabase: false,
     colors: false,
     logger: (message) => log.warn({}, message),
@@ -254,13 +315,15 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const connection: PostgreSqlConnection = orm.driver.getConnection();
   const pool = await connection.getNativeClient();
   releaseDeadClients(pool);
+  const cut = cutterOf(pool);
   await pool.query("select 1");
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closed ??= closeAll(orm, pool);
     return closed;
   };
-  return { orm, pool, excessRights, log, close };
+  const cutAfter = (ms: number): void => void setTimeout(cut, ms).unref();
+  return { orm, pool, excessRights, log, cutAfter, close };
 }
 
 const UNIQUE_VIOLATION = "23505";

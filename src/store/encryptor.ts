@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { secretFromFile } from "./secret-file.ts";
@@ -16,15 +16,7 @@ export interface Encryptor {
    * Decrypts and encrypts under the present key; undefined if the bytes are encrypted under it already. Throws
    * ENCRYPTION_KEY_DIFFERS as `decrypt` does.
    */
-  renew(workspaceId: string, place: string, encrypted: Uint8Array): Renewed | undefined;
-  /** Keyed digest: only holders of the key can use it to tell whether two texts are equal. */
-  digest(workspaceId: string, text: string): Buffer;
-}
-
-/** A text that was encrypted anew. */
-export interface Renewed {
-  readonly text: string;
-  readonly encrypted: Buffer;
+  renew(workspaceId: string, place: string, encrypted: Uint8Array): Buffer | undefined;
 }
 
 const CIPHER = "aes-256-gcm";
@@ -36,12 +28,6 @@ const MAX_WORKSPACES = 1_000;
 /** Base64url of 32 bytes. */
 const KEY_TEXT = /^[\w-]{43}$/;
 
-/** Keys of a workspace. */
-interface Keys {
-  readonly text: Buffer;
-  readonly digest: Buffer;
-}
-
 function keyDiffers(cause: unknown): ControlPlaneError {
   const message =
     "what is stored was encrypted with another `ACP_ENCRYPTION_KEY`, or elsewhere; set the earlier key again";
@@ -50,7 +36,7 @@ function keyDiffers(cause: unknown): ControlPlaneError {
 
 /**
  * Creates an encryptor that encrypts under `secret`, and also decrypts what was encrypted under `earlier`. AES-256-GCM (NIST SP
- * 800-38D) and HMAC-SHA-256, with keys derived by HKDF (RFC 5869).
+ * 800-38D), with keys derived by HKDF (RFC 5869).
  */
 export function createEncryptor(secret: string, earlier?: string): Encryptor {
   const present = createSingleKey(secret);
@@ -69,17 +55,16 @@ export function createEncryptor(secret: string, earlier?: string): Encryptor {
     decrypt: (workspaceId, place, bytes) => read(workspaceId, place, bytes)[0],
     renew(workspaceId, place, bytes) {
       const [text, isPresent] = read(workspaceId, place, bytes);
-      return isPresent ? undefined : { text, encrypted: present.encrypt(workspaceId, place, text) };
+      return isPresent ? undefined : present.encrypt(workspaceId, place, text);
     },
   };
 }
 
 function createSingleKey(secret: string): Omit<Encryptor, "renew"> {
-  const deriveKey = (workspaceId: string, use: string): Buffer =>
-    Buffer.from(hkdfSync("sha256", secret, workspaceId, `agentcontrol ${use} v1`, KEY_BYTES));
-  const keys = new LRUCache<string, Keys>({
+  const keys = new LRUCache<string, Buffer>({
     max: MAX_WORKSPACES,
-    memoMethod: (workspaceId) => ({ text: deriveKey(workspaceId, "seal"), digest: deriveKey(workspaceId, "mark") }),
+    memoMethod: (workspaceId) =>
+      Buffer.from(hkdfSync("sha256", secret, workspaceId, "agentcontrol seal v1", KEY_BYTES)),
   });
 
   const associatedData = (workspaceId: string, place: string): Buffer =>
@@ -88,9 +73,7 @@ function createSingleKey(secret: string): Omit<Encryptor, "renew"> {
   return {
     encrypt(workspaceId, place, text) {
       const nonce = randomBytes(NONCE_BYTES);
-      const cipher = createCipheriv(CIPHER, keys.memo(workspaceId).text, nonce).setAAD(
-        associatedData(workspaceId, place),
-      );
+      const cipher = createCipheriv(CIPHER, keys.memo(workspaceId), nonce).setAAD(associatedData(workspaceId, place));
       const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
       return Buffer.concat([nonce, cipher.getAuthTag(), body]);
     },
@@ -98,7 +81,7 @@ function createSingleKey(secret: string): Omit<Encryptor, "renew"> {
       try {
         const nonce = encrypted.subarray(0, NONCE_BYTES);
         const options = { authTagLength: TAG_BYTES };
-        const decipher = createDecipheriv(CIPHER, keys.memo(workspaceId).text, nonce, options);
+        const decipher = createDecipheriv(CIPHER, keys.memo(workspaceId), nonce, options);
         decipher.setAAD(associatedData(workspaceId, place));
         decipher.setAuthTag(encrypted.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
         const body = encrypted.subarray(NONCE_BYTES + TAG_BYTES);
@@ -107,7 +90,6 @@ function createSingleKey(secret: string): Omit<Encryptor, "renew"> {
         throw keyDiffers(error);
       }
     },
-    digest: (workspaceId, text) => createHmac("sha256", keys.memo(workspaceId).digest).update(text).digest(),
   };
 }
 

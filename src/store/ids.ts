@@ -17,7 +17,10 @@ export type IdPrefix =
   | "fed"
   | "mtp"
   | "rev"
-  | "inc";
+  | "inc"
+  | "clm"
+  | "out"
+  | "stl";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 

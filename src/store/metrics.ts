@@ -36,11 +36,14 @@ export function measureDatabase(registry: Registry, pool: Pool): void {
   const answers = new ScrapedFigure(async () => (await pool.query("select 1")).rows.length);
   new Gauge({
     name: "acp_database_up",
-    help: "Whether the database answers within two seconds (1) or not (0); with several workers, to each of them.",
+    help: "Whether the database answers within two seconds (1) or not (0).",
     registers,
     aggregator: "min",
     async collect() {
-      this.set((await answers.now()) ?? 0);
+      const isUp = (await answers.now()) ?? 0;
+      // The pool of a process that stops says nothing about the database.
+      if (pool.ending) this.remove();
+      else this.set(isUp);
     },
   });
   new Gauge({

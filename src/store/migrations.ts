@@ -467,6 +467,89 @@ const PEOPLE = [
 /** A process of an earlier version creates workspaces without the column during an upgrade. */
 const HALTS = ["alter table workspace add column halted boolean not null default false"];
 
+/** Keys of the marks of registered values and stored objects, encrypted, so that marks outlast the encryption key. */
+const MARK_KEYS = [
+  `create table mark_key (
+    workspace_id text collate "C" primary key,
+    sealed_key bytea not null
+  )`,
+];
+
+/** Text in the form of `ACP_RATE_LIMIT_KEY`; empty: no limit. A process of an earlier version creates workspaces without the columns. */
+const RATE_LIMITS = [
+  `alter table workspace
+    add column rate_limit_key text not null default '',
+    add column rate_limit_workspace text not null default ''`,
+];
+
+/**
+ * Lists: each row holds what changed since the base, whose values stand in parts under their digest. Values under a digest never
+ * change.
+ */
+const LISTS = [
+  `create table named_list (
+    workspace_id text collate "C" not null,
+    name text collate "C" not null,
+    kind text collate "C" not null,
+    digest text collate "C" not null,
+    base_digest text collate "C",
+    added text not null,
+    removed text not null,
+    created_at_ms bigint not null,
+    updated_at_ms bigint not null,
+    primary key (workspace_id, name)
+  )`,
+  `create table list_content (
+    workspace_id text collate "C" not null,
+    digest text collate "C" not null,
+    part integer not null,
+    values text not null,
+    is_last boolean not null,
+    primary key (workspace_id, digest, part)
+  )`,
+];
+
+/**
+ * Outcomes of allowed actions that are tracked or reported. `status` has the numbers of the proto enum `OutcomeStatus`; `due_at_ms` is
+ * set while it is pending (4).
+ */
+const OUTCOMES = [
+  `alter table workspace
+    add column outcomes text not null default 'tracked',
+    add column outcome_timeout_seconds integer not null default 3600`,
+  `create table action_outcome (
+    workspace_id text collate "C" not null,
+    decision_id text collate "C" not null,
+    decision_seq bigint not null,
+    agent_id text collate "C" not null,
+    status smallint not null,
+    due_at_ms bigint,
+    primary key (workspace_id, decision_id)
+  )`,
+  "create index action_outcome_due on action_outcome (workspace_id, due_at_ms, decision_id) where status = 4",
+  "create index action_outcome_status on action_outcome (workspace_id, status, decision_seq)",
+];
+
+/**
+ * Amounts of decisions in the pots of budgets, insert-only: an outcome adds rows that take the amount out of one state and put it into
+ * another, so that a sum over the rows up to an index is the pot as of that index. `at_ms` is the time of the decision, from which its
+ * amount counts.
+ */
+const BUDGETS = [
+  `create table budget_amount (
+    workspace_id text collate "C" not null,
+    pot text collate "C" not null,
+    at_ms bigint not null,
+    decision_seq bigint not null,
+    seq bigint not null,
+    state smallint not null,
+    agent_id text collate "C" not null,
+    principal_id text collate "C",
+    millionths bigint not null,
+    primary key (workspace_id, pot, at_ms, decision_seq, seq, state)
+  )`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -485,4 +568,9 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0013-key-ttls", statements: KEY_TTLS },
   { name: "0014-people", statements: PEOPLE },
   { name: "0015-halts", statements: HALTS },
+  { name: "0016-mark-keys", statements: MARK_KEYS },
+  { name: "0017-rate-limits", statements: RATE_LIMITS },
+  { name: "0018-lists", statements: LISTS },
+  { name: "0019-outcomes", statements: OUTCOMES },
+  { name: "0020-budgets", statements: BUDGETS },
 ];

@@ -46,10 +46,10 @@ export const SEALED_COLUMNS: readonly SealedColumn[] = [
     key: ["agent_id", "decision_id"],
     place: (agent = "", decision = "") => `mcp_approved_call.sealed_result ${agent} ${decision}`,
   },
+  { table: "mark_key", column: "sealed_key", key: [], place: () => "mark_key.sealed_key" },
 ];
 
 const PAGE_SIZE = 200;
-const UNIQUE_VIOLATION = "23505";
 
 /** Needs of encrypting anew. */
 export interface ReencryptOptions {
@@ -57,8 +57,6 @@ export interface ReencryptOptions {
   /** Encryptor that knows the earlier key. */
   readonly encryptor: Encryptor;
   readonly log: StoreLog;
-  /** Returns the keyed digest of a personal value. */
-  readonly markOf: (encryptor: Encryptor, workspaceId: string, kind: string, value: string) => Buffer;
 }
 
 /**
@@ -93,24 +91,22 @@ interface SealedRow {
   /** Workspace, then the columns of the key. */
   readonly id: readonly string[];
   readonly bytes: Buffer;
-  readonly kind: string | undefined;
 }
 
 async function* rowsOf(pool: Pool, { table, column, key }: SealedColumn): AsyncGenerator<SealedRow> {
   const names = ["workspace_id", ...key];
-  const kind = table === "personal_value" ? ", kind" : "";
   let last: readonly string[] | undefined;
   for (;;) {
     const after =
       last === undefined ? "" : `and (${names.join(", ")}) > (${names.map((_, at) => `$${at + 1}`).join(", ")})`;
     const { rows } = await pool.query<Record<string, unknown>>(
-      `select ${names.join(", ")}, ${column} as bytes${kind} from ${table} where ${column} is not null ${after}
+      `select ${names.join(", ")}, ${column} as bytes from ${table} where ${column} is not null ${after}
         order by ${names.join(", ")} limit ${PAGE_SIZE}`,
       last === undefined ? [] : [...last],
     );
     for (const row of rows) {
       const id = names.map((name) => String(row[name]));
-      yield { id, bytes: row.bytes as Buffer, kind: row.kind === undefined ? undefined : String(row.kind) };
+      yield { id, bytes: row.bytes as Buffer };
       last = id;
     }
     if (rows.length < PAGE_SIZE) return;
@@ -118,40 +114,20 @@ async function* rowsOf(pool: Pool, { table, column, key }: SealedColumn): AsyncG
 }
 
 async function renewRow(
-  { pool, encryptor, markOf }: ReencryptOptions,
+  { pool, encryptor }: ReencryptOptions,
   sealed: SealedColumn,
-  { id, bytes, kind }: SealedRow,
+  { id, bytes }: SealedRow,
 ): Promise<"renewed" | "present" | "unreadable"> {
   const [workspaceId = "", ...key] = id;
   try {
-    const renewal = encryptor.renew(workspaceId, sealed.place(...key), bytes);
-    if (renewal === undefined) return "present";
-    const mark = kind === undefined ? undefined : markOf(encryptor, workspaceId, kind, renewal.text);
-    await update(pool, sealed, id, bytes, renewal.encrypted, mark);
+    const renewed = encryptor.renew(workspaceId, sealed.place(...key), bytes);
+    if (renewed === undefined) return "present";
+    const where = ["workspace_id", ...sealed.key].map((name, at) => `${name} = $${at + 3}`).join(" and ");
+    const text = `update ${sealed.table} set ${sealed.column} = $1 where ${sealed.column} = $2 and ${where}`;
+    await pool.query(text, [renewed, bytes, ...id]);
     return "renewed";
   } catch (error) {
     if (error instanceof ControlPlaneError && error.reason === ErrorReason.ENCRYPTION_KEY_DIFFERS) return "unreadable";
     throw error;
-  }
-}
-
-async function update(
-  pool: Pool,
-  { table, column, key }: SealedColumn,
-  id: readonly string[],
-  before: Buffer,
-  after: Buffer,
-  mark?: Buffer,
-): Promise<void> {
-  const names = ["workspace_id", ...key];
-  const where = names.map((name, at) => `${name} = $${at + 3}`).join(" and ");
-  const marked = mark === undefined ? "" : `, mark = $${names.length + 3}`;
-  const text = `update ${table} set ${column} = $1${marked} where ${column} = $2 and ${where}`;
-  try {
-    await pool.query(text, [after, before, ...id, ...(mark === undefined ? [] : [mark])]);
-  } catch (error) {
-    // Somebody registered the same value under the present key: both stay, and either can be removed.
-    if (mark === undefined || (error as { readonly code?: string }).code !== UNIQUE_VIOLATION) throw error;
-    await update(pool, { table, column, key, place: () => "" }, id, before, after);
   }
 }

@@ -1,5 +1,7 @@
 import type { EntityManager } from "@mikro-orm/postgresql";
 import type { Pool, PoolClient, QueryConfig, QueryResultRow } from "pg";
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { stored } from "./database.ts";
 import { lockHead } from "./sql/read-entries.ts";
 
 /** The ORM's entity manager inside one transaction. Its writes are durable when the transaction commits. */
@@ -42,6 +44,30 @@ export async function readSnapshot<T>(pool: Pool, read: (client: PoolClient) => 
   } finally {
     client.release();
   }
+}
+
+/** SQLSTATE of a statement that took longer than it may. */
+const QUERY_CANCELED = "57014";
+
+/**
+ * Runs `read` as `readSnapshot` does, with a limit for the time of each statement. Rejects with OVERLOADED and `message` if PostgreSQL
+ * takes longer, and with STORE_UNAVAILABLE.
+ */
+export async function readWithin<T>(
+  pool: Pool,
+  { statementMs, message }: { readonly statementMs: number; readonly message: string },
+  read: (client: PoolClient) => Promise<T>,
+): Promise<T> {
+  const reading = readSnapshot(pool, async (client) => {
+    await client.query(`set local statement_timeout = ${statementMs}`);
+    return read(client);
+  });
+  return stored(
+    reading.catch((cause: unknown) => {
+      if ((cause as { code?: unknown } | null)?.code !== QUERY_CANCELED) throw cause;
+      throw new ControlPlaneError(ErrorReason.OVERLOADED, message, {}, { cause });
+    }),
+  );
 }
 
 /** Reads the database in READ ONLY transactions, in which PostgreSQL refuses every write. It has no method that writes. */

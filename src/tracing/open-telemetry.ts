@@ -200,6 +200,10 @@ class OpenTelemetrySpan implements Span {
     this.#span.setAttributes(defined(attributes));
   }
 
+  rename(name: string): void {
+    this.#span.updateName(name);
+  }
+
   end(errorType?: string): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -211,8 +215,8 @@ class OpenTelemetrySpan implements Span {
   }
 }
 
-function defined(attributes: Attributes): Record<string, string | number> {
-  const given: Record<string, string | number> = {};
+function defined(attributes: Attributes): Record<string, string | number | boolean> {
+  const given: Record<string, string | number | boolean> = {};
   for (const [name, value] of Object.entries(attributes)) if (value !== undefined) given[name] = value;
   return given;
 }

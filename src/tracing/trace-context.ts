@@ -40,6 +40,10 @@ export function traceContextFrom(traceparent: unknown, tracestate?: unknown): Tr
 export const traceparentOf = ({ traceId, spanId, isSampled }: TracePlace): string =>
   `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}`;
 
+/** Returns the header by which a place is passed to a party that gets neither `tracestate` nor `baggage`, which are free text. */
+export const traceHeaderOf = (place: TracePlace | undefined): { readonly traceparent?: string } =>
+  place === undefined ? {} : { traceparent: traceparentOf(place) };
+
 /** Tests whether a caller's `traceparent`, `tracestate` or `baggage` may be passed on to another program as it is. */
 export function mayPassOn(name: string, value: unknown): boolean {
   if (name === "traceparent") return traceContextFrom(value) !== undefined;

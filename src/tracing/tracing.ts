@@ -1,7 +1,8 @@
+import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { TracePlace } from "./trace-context.ts";
 
 /** Values of a span's attributes. They MUST name nothing that a caller wrote, such as arguments, contents or names of people. */
-export type Attributes = Readonly<Record<string, string | number | undefined>>;
+export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** Kinds of spans: a call from outside, a call of another program, or a step within. */
 export type SpanKind = "server" | "client" | "internal";
@@ -9,6 +10,7 @@ export type SpanKind = "server" | "client" | "internal";
 /** A span that has begun. */
 export interface Span extends TracePlace {
   set(attributes: Attributes): void;
+  rename(name: string): void;
   /** Ends the span, with the class of the error if the work failed. Only the first end counts. */
   end(errorType?: string): void;
 }
@@ -49,5 +51,8 @@ export async function inSpan<T>(
   }
 }
 
-/** Returns the class of an error; its words may quote a request. */
-export const errorTypeOf = (error: unknown): string => (error instanceof Error ? error.name : "_OTHER");
+/** Returns the class of an error, which is its reason for one of ours. Its words may quote a request. */
+export function errorTypeOf(error: unknown): string {
+  const reason = error instanceof ControlPlaneError ? ErrorReason[error.reason] : undefined;
+  return reason ?? (error instanceof Error ? error.name : "_OTHER");
+}

@@ -29,22 +29,28 @@ function contradictions(answer: JsonRecord, body: JsonRecord): readonly string[]
   return [...different, ...Object.entries(parts).filter((each) => !isPart(each))].map(([path]) => path);
 }
 
-/** Enum members: the prefix of their words in Protobuf's JSON, and for lists the name of the member. */
-const ENUMS: Readonly<Record<string, { readonly prefix: string; readonly member?: string }>> = {
-  "decision.decision": { prefix: "DECISION" },
-  "decision.decision_path": { prefix: "DECISION_PATH" },
-  "receipt.mandates": { prefix: "DECISION", member: "decision" },
-  "receipt.observed": { prefix: "DECISION", member: "would_decide" },
-  "receipt.authorisation.collective_limits": { prefix: "SCOPE", member: "scope" },
+/** Enum members: the prefix of their words in Protobuf's JSON, for lists by the names of the members. */
+const ENUMS: Readonly<Record<string, string | Readonly<Record<string, string>>>> = {
+  "decision.decision": "DECISION",
+  "decision.decision_path": "DECISION_PATH",
+  "receipt.mandates": { decision: "DECISION" },
+  "receipt.observed": { would_decide: "DECISION" },
+  "receipt.reasons": { decision: "DECISION" },
+  "receipt.authorisation.collective_limits": { scope: "SCOPE", kind: "LIMIT_KIND" },
 };
 
 /** Returns a member of the answer with enum words in the form of the log. */
-function answeredAt(answer: JsonRecord, path: string): Member {
-  const value = valueAt(answer, path);
-  const { prefix, member } = ENUMS[path] ?? {};
-  if (prefix === undefined) return value;
-  if (member === undefined || !Array.isArray(value)) return wordOf(prefix, value);
-  return value.map((each) => (isJsonRecord(each) ? { ...each, [member]: wordOf(prefix, each[member]) ?? null } : each));
+function answeredAt(answer: JsonRecord, path: string, value: Member = valueAt(answer, path)): Member {
+  const prefixes = ENUMS[path];
+  if (prefixes === undefined) return value;
+  if (typeof prefixes === "string") return wordOf(prefixes, value);
+  if (!Array.isArray(value)) return value;
+  return value.map((each) => {
+    if (!isJsonRecord(each)) return each;
+    const reasons = each.reasons && { reasons: answeredAt(each, "receipt.reasons", each.reasons) ?? null };
+    const words = Object.entries(prefixes).map(([member, prefix]) => [member, wordOf(prefix, each[member]) ?? null]);
+    return { ...each, ...reasons, ...Object.fromEntries(words) };
+  });
 }
 
 const wordOf = (prefix: string, value: Member): Member =>
@@ -78,16 +84,18 @@ function sealedMembers(body: JsonRecord): Record<string, Member> {
     "receipt.action.tool": at("action.tool"),
     "receipt.action.tool_version": at("action.tool_version"),
     "receipt.authorisation.permissions": at("authorisation.permissions"),
-    "receipt.authorisation.collective_limits": listAt(body, "authorisation.collective_limits").map(sealedLimit),
+    "receipt.authorisation.collective_limits": listAt(body, "authorisation.collective_limits").map((limit) =>
+      sealedLimit(limit, body),
+    ),
     "receipt.trust": at("trust"),
     "receipt.mandates": at("mandates"),
-    "receipt.observed": at("observed"),
+    "receipt.observed": listAt(body, "observed").map(sealedObserved),
     "receipt.guards": at("guards"),
     "receipt.policy_digest": at("policy_digest"),
     "receipt.previous_root": at("previous_root"),
     "receipt.previous_size": at("previous_size"),
     ...callMembers(body),
-    ...(at("reasons") === undefined ? {} : { "receipt.reasons": at("reasons") }),
+    ...(at("reasons") === undefined ? {} : { "receipt.reasons": listAt(body, "reasons").map(withShortTime) }),
     ...(at("action_digest") === undefined ? {} : { "receipt.action_digest": at("action_digest") }),
   };
 }
@@ -108,6 +116,7 @@ function recordMembers(body: JsonRecord): Record<string, Member> {
     "decision.seq": at("seq"),
     "decision.agent_name": at("action.agent_name"),
     "decision.tool": at("action.tool"),
+    ...(at("claim_id") === undefined ? {} : { "decision.claim.claim_id": at("claim_id") }),
     ...(reason === undefined ? {} : { "decision.reason": textAt(reason, "message") }),
   };
 }
@@ -137,8 +146,25 @@ function callMembers(body: JsonRecord): Record<string, Member> {
 const shortTime = (time: string): string => time.replace(/\.000Z$/, "Z");
 
 /** Restores the members of a limit that sealing omits because they follow from the others. */
-function sealedLimit(value: JsonValue): JsonValue {
+function sealedLimit(value: JsonValue, body: JsonRecord): JsonValue {
   if (!isJsonRecord(value)) return value;
+  const { budget } = value;
+  if (isJsonRecord(budget)) {
+    const isOver = Number(budget.total) > Number(budget.limit);
+    const fired = listAt(body, "mandates").some((each) => isJsonRecord(each) && each.mandate_id === value.mandate_id);
+    const over_by_approval = isOver && fired && body.decision_path === "approved";
+    return withShortTime({ kind: "budget", source: "decision_log", ...value, budget: { ...budget, over_by_approval } });
+  }
   const remaining = Math.max(0, Number(value.limit) - Number(value.count));
-  return { source: "decision_log", ...value, remaining };
+  return withShortTime({ kind: "velocity", source: "decision_log", ...value, remaining });
+}
+
+/** Shortens the time at which a limit has room again, of a limit or a reason. */
+function withShortTime(value: JsonValue): JsonValue {
+  if (!isJsonRecord(value) || typeof value.resets_at !== "string") return value;
+  return { ...value, resets_at: shortTime(value.resets_at) };
+}
+
+function sealedObserved(value: JsonValue): JsonValue {
+  return isJsonRecord(value) ? { ...value, reasons: listAt(value, "reasons").map(withShortTime) } : value;
 }

@@ -279,6 +279,9 @@ const CLAIMS: ReadonlyMap<unknown, readonly (readonly string[])[]> = new Map([
   ["key_created", [["key.key_id"]]],
   ["authority_created", [["authority.id"]]],
   ["escalation_resolved", [["escalation_id"]]],
+  ["claim", [["decision_id"]]],
+  // The first of a decision, and that by which an operator settles an unknown one.
+  ["outcome", [["decision_id", "settles"]]],
   // An approval is used by one decision only. Several may ask for it, and only the first seals when it expires.
   ["decision", [["decision_id"], ["escalation_id", "escalation_expires_at"], ["used_escalation_id"]]],
 ]);
@@ -290,6 +293,8 @@ function claimedIds(body: JsonRecord): string[] {
     const values = paths.map((path) => valueAt(body, path));
     return values.includes(undefined) ? [] : `${String(body.type)} ${paths[0]?.split(".").at(-1)} ${values.join(" ")}`;
   });
+  // An action that is claimed in the entry of its decision is not claimed again.
+  if (body.type === "decision" && "claim_id" in body) own.push(...claimedIds({ ...body, type: "claim" }));
   if (body.type !== "pack_applied") return own;
   const published = listAt(body, "published");
   return [...own, ...published.flatMap((mandate) => claimedIds({ type: "mandate_published", mandate }))];

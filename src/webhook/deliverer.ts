@@ -200,11 +200,12 @@ export class Deliverer {
 
   async #send(webhook: StoredWebhook, event: WebhookEvent): Promise<void> {
     const { timing, clock, random, log } = this.#context;
-    const { name, seq } = event;
+    const { name, seq, trace } = event;
     const result = await postAttempt(this.#context, webhook, {
       ...messageFrom(webhook, event),
       event: name,
       seq,
+      trace,
       attempt: webhook.failures + 1,
       timeoutMs: timing.attemptMs,
       signal: this.#aborting.signal,

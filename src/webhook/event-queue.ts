@@ -1,10 +1,13 @@
 import type { Pool } from "pg";
 import type { LedgerEvent } from "../log/events.ts";
+import { outcomeNumber } from "../log/follow-up.ts";
 import type { DecisionBody } from "../log/receipts.ts";
 import type { ControlChange } from "../state/control-changes.ts";
+import type { SealedClaim, SealedOutcome } from "../state/outcomes.ts";
 import { DECISION_NUMBERS } from "../state/types.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
 import { readWebhookEvents } from "../store/sql/deliver-webhook.ts";
+import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
 import type { JsonObject } from "../tree/canonical.ts";
 
 /** Names of all events. */
@@ -14,7 +17,8 @@ export type EventName =
   | "escalation.resolved"
   | "decision.blocked"
   | "tool.changed"
-  | "definition.changed";
+  | "definition.changed"
+  | "outcome.unknown";
 
 /** Data of an event. It never contains free text that people or agents wrote about an action. */
 export type EventData = JsonObject;
@@ -27,6 +31,8 @@ export interface WebhookEvent {
   /** Time at which the entry was sealed, RFC 3339 in UTC. */
   readonly at: string;
   readonly data: EventData;
+  /** Place in the trace of a decision; undefined for one without, and for changes. */
+  readonly trace: TracePlace | undefined;
 }
 
 /** A span of the log, and the events in it. */
@@ -47,7 +53,8 @@ type ChangeBody = ControlChange & {
   readonly by: string;
 };
 
-const EVENT_BY_DECISION: Readonly<Record<DecisionBody["decision"], EventName | undefined>> = {
+/** Events by the decision that is one. */
+export const EVENT_BY_DECISION: Readonly<Record<DecisionBody["decision"], EventName | undefined>> = {
   allow: undefined,
   block: "decision.blocked",
   escalate: "escalation.created",
@@ -57,7 +64,8 @@ const EVENT_BY_DECISION: Readonly<Record<DecisionBody["decision"], EventName | u
 const joins = ({ escalation_id, escalation_expires_at }: DecisionBody): boolean =>
   escalation_id !== undefined && escalation_expires_at === undefined;
 
-const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
+/** Events by the type of the change that is one. */
+export const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
   ["agent_revoked", "agent.revoked"],
   ["escalation_resolved", "escalation.resolved"],
   ["tool_registered", "tool.changed"],
@@ -66,10 +74,20 @@ const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
   ["mcp_definition_changed", "definition.changed"],
 ]);
 
+/** The event of an outcome that nobody reported in time. */
+export const EVENT_OF_UNKNOWN: EventName = "outcome.unknown";
+
+const isUnknownOutcome = (sealed: SealedClaim | SealedOutcome): boolean =>
+  sealed.type === "outcome" && sealed.status === "unknown";
+
 /** Creates the span of consecutive entries. `entries` MUST NOT be empty. */
 export function logSpanFrom(entries: readonly LedgerEvent[]): LogSpan {
   const names = new Set<EventName>();
   for (const entry of entries) {
+    if (entry.kind === "follow_up") {
+      if (isUnknownOutcome(entry.sealed)) names.add(EVENT_OF_UNKNOWN);
+      continue;
+    }
     const isDecision = entry.kind === "decision";
     if (isDecision && entry.ask !== undefined && entry.ask.created === undefined) continue;
     const name = isDecision ? EVENT_BY_DECISION[entry.decision] : EVENT_BY_CHANGE.get(entry.change.type);
@@ -93,6 +111,10 @@ function dataFromDecision(body: DecisionBody): EventData {
     reason_codes: [...new Set(body.reasons.map(({ code }) => code))],
   };
 }
+
+/** Returns the place in the trace of a decision, as it was sealed. */
+const traceOf = ({ trace_id, span_id, trace_flags }: DecisionBody): TracePlace | undefined =>
+  traceContextFrom(`00-${trace_id}-${span_id}-${trace_flags}`);
 
 /** Returns the data of a change; empty for a change that is not an event. */
 function dataFromChange(change: ChangeBody): EventData {
@@ -133,12 +155,21 @@ function dataFromChange(change: ChangeBody): EventData {
 
 /** Reads the event from an entry's body; undefined if it is not a wanted event. */
 function eventFromBody(text: string, wanted: ReadonlySet<string>): WebhookEvent | undefined {
-  const body = JSON.parse(text) as DecisionBody | ChangeBody;
+  const body = JSON.parse(text) as DecisionBody | ChangeBody | SealedClaim | SealedOutcome;
+  if (body.type === "claim" || body.type === "outcome") return eventFromFollowUp(body, wanted);
   const name = body.type === "decision" ? EVENT_BY_DECISION[body.decision] : EVENT_BY_CHANGE.get(body.type);
   if (name === undefined || !wanted.has(name) || (body.type === "decision" && joins(body))) return undefined;
   const { seq, at, workspace_id } = body;
-  const data = body.type === "decision" ? dataFromDecision(body) : dataFromChange(body);
-  return { name, seq, at, data: { workspace_id, seq, ...data } };
+  const isDecision = body.type === "decision";
+  const data = isDecision ? dataFromDecision(body) : dataFromChange(body);
+  return { name, seq, at, data: { workspace_id, seq, ...data }, trace: isDecision ? traceOf(body) : undefined };
+}
+
+function eventFromFollowUp(sealed: SealedClaim | SealedOutcome, wanted: ReadonlySet<string>): WebhookEvent | undefined {
+  if (!isUnknownOutcome(sealed) || !wanted.has(EVENT_OF_UNKNOWN)) return undefined;
+  const { workspace_id, seq, at, decision_id, agent_id, action_type, decided_at } = sealed;
+  const data = { workspace_id, seq, decision_id, agent_id, action_type, decided_at, status: "unknown" };
+  return { name: EVENT_OF_UNKNOWN, seq, at, data, trace: undefined };
 }
 
 /** Events on one page: few, since each comes with its entry's body. */
@@ -162,7 +193,9 @@ interface EventPage {
 async function readPage(pool: Pool, workspaceId: string, from: number, names: ReadonlySet<string>): Promise<EventPage> {
   const decisions = (["block", "escalate"] as const).filter((decision) => names.has(EVENT_BY_DECISION[decision] ?? ""));
   const types = [...EVENT_BY_CHANGE].filter(([, name]) => names.has(name)).map(([type]) => `"type":"${type}"`);
-  const values = [workspaceId, from, decisions.map((decision) => DECISION_NUMBERS[decision]), types, PAGE];
+  const numbers: number[] = decisions.map((decision) => DECISION_NUMBERS[decision]);
+  if (names.has(EVENT_OF_UNKNOWN)) numbers.push(outcomeNumber("unknown"));
+  const values = [workspaceId, from, numbers, types, PAGE];
   const { rows } = await pool.query<EventRow>({ ...readWebhookEvents, values });
   const found = rows.filter(({ seq }) => seq !== null);
   const isFull = found.length === PAGE;

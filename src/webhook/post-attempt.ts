@@ -3,6 +3,7 @@ import { Webhook as Signer } from "standardwebhooks";
 import type { Encryptor } from "../store/encryptor.ts";
 import { base32FromBytes, createUuidV7 } from "../store/ids.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
+import { type TracePlace, traceHeaderOf } from "../tracing/trace-context.ts";
 import type { Tracing } from "../tracing/tracing.ts";
 import type { EventData, WebhookEvent } from "./event-queue.ts";
 import { secretsAt } from "./secrets.ts";
@@ -38,6 +39,8 @@ export interface Attempt {
 interface AttemptRequest extends WebhookMessage, Pick<Attempt, "event" | "seq" | "attempt"> {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
+  /** Place in the trace of what the message tells; undefined for none. */
+  readonly trace: TracePlace | undefined;
 }
 
 /** Dependencies of `postAttempt`. */
@@ -115,12 +118,12 @@ function errorFrom(answer: TargetAnswer): string | null {
 async function signAndPost(
   { targets, encryptor }: AttemptContext,
   webhook: StoredWebhook,
-  { id, body, timeoutMs, signal }: AttemptRequest,
+  { id, body, timeoutMs, signal, trace }: AttemptRequest,
   nowMs: number,
 ): Promise<TargetAnswer> {
   let headers: Record<string, string>;
   try {
-    headers = headersFrom(secretsAt(encryptor, webhook, nowMs), { id, body }, nowMs);
+    headers = { ...headersFrom(secretsAt(encryptor, webhook, nowMs), { id, body }, nowMs), ...traceHeaderOf(trace) };
   } catch (error) {
     const cure = "or rotate the webhook's secret";
     return { kind: "fault", error: `the secret cannot be read: ${(error as Error).message}, ${cure}` };
@@ -138,8 +141,9 @@ export async function postAttempt(
   if (tracing === undefined) return attemptOnce(context, webhook, request);
   // The URL may hold a secret: only its host is named.
   const attributes = { "http.request.method": "POST", "server.address": new URL(webhook.url).hostname };
-  const span = tracing.start("POST", { kind: "client", parent: undefined, attributes });
-  const result = await attemptOnce(context, webhook, request);
+  const span = tracing.start("POST", { kind: "client", parent: request.trace, attributes });
+  const trace = span.isSampled ? span : request.trace;
+  const result = await attemptOnce(context, webhook, { ...request, trace });
   const { statusCode, delivered } = result.attempt;
   span.set({ "http.response.status_code": statusCode ?? undefined });
   span.end(delivered ? undefined : statusCode === null ? "_OTHER" : String(statusCode));

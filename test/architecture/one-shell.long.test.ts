@@ -8,8 +8,7 @@ import { ROOT } from "./source-files.ts";
 
 const blocksOf = (path: string): readonly CodeBlock[] => runnableBlocks(readFileSync(join(ROOT, path), "utf8"));
 
-describe("the README and every guide, read from first to last in one shell", function () {
-  this.timeout(180_000);
+describe("the README and every guide, read from first to last in one shell", () => {
   let folder: ReadersFolder;
   let shell: ReadersShell;
   before("starts the service with the embedded database and opens the shell", async () => {

@@ -84,7 +84,8 @@ export async function createReadersFolder({
   const linked = (await readdir(ROOT)).filter((name) => !NOT_LINKED.includes(name));
   await Promise.all(linked.map((name) => symlink(join(ROOT, name), join(path, name))));
   // An empty variable counts as unset: on the embedded PostgreSQL the start generates the key and keeps it in a file.
-  const env = { ACP_DATA_DIR: join(path, ".data"), ACP_ADMIN_KEY: "" };
+  // A command of npx may take long to start beside other work.
+  const env = { ACP_DATA_DIR: join(path, ".data"), ACP_ADMIN_KEY: "", ACP_DEFAULT_DEADLINE_MS: "60000" };
   const isEmbedded = databaseUrl === "";
   const own = isEmbedded
     ? { env }

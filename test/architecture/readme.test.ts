@@ -6,6 +6,7 @@ import { COMMANDS } from "../../src/cli/run.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { GUIDES } from "../../src/server/docs/guides.ts";
 import { enumWordsFromDesc } from "../../src/server/rest/enum-words.ts";
+import { agentctl } from "../cli/harness.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { leftOut } from "../support/debian.ts";
 import { startService, type TestService } from "../support/service.ts";
@@ -46,6 +47,12 @@ describe("the program agentctl in texts", () => {
 
 describe("the pages on threats and on standards", () => {
   const PATHS = ["src/server/THREATS.md", "src/verify/MAPPING.md"];
+  let service: TestService;
+  before(async () => {
+    service = await startService();
+  });
+  after(() => service?.stop());
+
   for (const path of PATHS) {
     const text = readFileSync(join(ROOT, path), "utf8");
     it(`name commands that exist in ${path}.`, () => {
@@ -54,14 +61,36 @@ describe("the pages on threats and on standards", () => {
       expect(named.filter((words) => !COMMANDS.some(({ name }) => name === words))).to.deep.equal([]);
     });
 
+    it(`name commands that run in ${path}.`, async () => {
+      const named = new Set([...text.matchAll(/`agentctl ([a-z -]+)`/g)].map(([, words = ""]) => words));
+      const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
+      for (const words of named) {
+        const listing = words.endsWith(" list") || words === "vault verify";
+        const { code, stderr } = await agentctl([...words.split(" "), listing ? "--json" : "--help"], env);
+        expect(code, `${words}: ${stderr}`).to.equal(0);
+      }
+    });
+
+    it(`fill every cell of ${path}: each row has a command, or says that nothing meets it.`, () => {
+      for (const row of text.split("\n").filter((line) => line.startsWith("| ") && line.split("|").length === 6)) {
+        const cells = row
+          .slice(1, -1)
+          .split("|")
+          .map((cell) => cell.trim());
+        expect(cells, row).not.to.include("");
+        if (!["Shown by", "none"].some((word) => cells.includes(word)) && !row.startsWith("| ---")) {
+          expect(row).to.match(/`agentctl [a-z -]+`/);
+        }
+      }
+    });
+
     it(`claim no conformance in ${path}.`, () => {
       expect(text).not.to.match(/\b(conform(s|ant|ance)?|compl(y|ies|iant|iance)|certified)\b/i);
     });
   }
 });
 
-describe("the commands of the README and the guides", function () {
-  this.timeout(180_000);
+describe("the commands of the README and the guides", () => {
   let database: TestDatabase;
   let folder: ReadersFolder;
   before(async () => {
@@ -101,23 +130,22 @@ describe("the commands of the README and the guides", function () {
 
 describe("the examples of rules and operators", () => {
   let service: TestService;
-  const call = async (path: string, body: object): Promise<unknown> => {
+  const call = async (path: string, body: object, method = "POST"): Promise<unknown> => {
     const headers = { "x-api-key": service.adminKey, "content-type": "application/json" };
-    return await (
-      await fetch(`${service.http}${path}`, { method: "POST", headers, body: JSON.stringify(body) })
-    ).json();
+    return await (await fetch(`${service.http}${path}`, { method, headers, body: JSON.stringify(body) })).json();
   };
   const { text, blocks } = readPage("src/policy/operators/GUIDE.md");
   const examples = tableBelow(text, "Every operator").map((cells) => cells.map((cell) => cell.replace(/^`|`$/g, "")));
   let agentId = "";
 
-  before(async function () {
-    this.timeout(180_000);
+  before(async () => {
     service = await startService();
     const { agent } = (await call("/v1/enforce/agents", { name: "shipper" })) as { agent: { agent_id: string } };
     agentId = agent.agent_id;
     const [, tool = ""] = /tools '(\{[\s\S]*?\n\})'/.exec(blocks[0]?.code ?? "") ?? [];
     await call("/v1/enforce/tools", JSON.parse(tool));
+    const [, path = "", list = ""] = /PUT (\S+lists\S+) '(\{.*?\})'/.exec(blocks[0]?.code ?? "") ?? [];
+    await call(path, JSON.parse(list), "PUT");
   });
   after(() => service?.stop());
 

@@ -33,7 +33,7 @@ async function measure({ databaseUrl: url }: BenchWorkspace) {
   const checker = new LongChecker();
   const dryRuns = new DryRuns({ logs, reads: new ReadOnlyDatabase(database.pool), checker });
   const run = async (onProgress: () => void): Promise<Report> => {
-    const none = { drafts: [], archives: [], sinceMs: undefined, untilMs: undefined, agentId: undefined };
+    const none = { drafts: [], lists: [], archives: [], sinceMs: undefined, untilMs: undefined, agentId: undefined };
     const { signal } = new AbortController();
     let report: Report | undefined;
     for await (const event of dryRuns.backtest({ workspaceId: "bench", ...none, listsChanges: false, signal })) {

@@ -58,18 +58,33 @@ async function statementsOf(client: Client, size: number): Promise<unknown[][]> 
   return statements;
 }
 
+/** Makes the table of bare inserts anew. */
+export async function createBareTable(client: Client): Promise<void> {
+  await client.query(TABLE);
+}
+
+/** Returns a function that inserts and commits the next rows, as those of a workspace of the given name. */
+export async function bareInserts(client: Client, rows: number, workspace: string): Promise<() => Promise<void>> {
+  const statements = await statementsOf(client, rows);
+  let done = 0;
+  return async () => {
+    const columns = statements[done % statements.length] as unknown[];
+    const values = [workspace, done * rows, Date.now(), ...columns];
+    done += 1;
+    await client.query({ name: "bare-insert", text: INSERT, values });
+  };
+}
+
 /** One connection that inserts rows, each statement committed before the next. The table is made anew. */
 export async function startInsert({ databaseUrl, rows }: Extract<Source, { kind: "insert" }>): Promise<Lanes> {
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();
-  await client.query(TABLE);
-  const statements = await statementsOf(client, rows);
+  await createBareTable(client);
+  const insertNext = await bareInserts(client, rows, WORKSPACE);
   const runLane = async (_: number, { recorder, isOver }: LaneContext): Promise<void> => {
-    for (let done = 0; !isOver(); done++) {
-      const columns = statements[done % statements.length] as unknown[];
-      const values = [WORKSPACE, done * rows, Date.now(), ...columns];
+    while (!isOver()) {
       const startedAt = performance.now();
-      await client.query({ name: "bare-insert", text: INSERT, values });
+      await insertNext();
       recorder.record(startedAt, rows);
     }
   };

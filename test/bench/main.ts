@@ -1,7 +1,9 @@
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { startChild } from "./child.ts";
+import { measureDashboard } from "./dashboard.ts";
 import { measureFootprint } from "./footprint.ts";
 import { type BenchOptions, optionsFrom } from "./options.ts";
+import { measurePeer } from "./peer.ts";
 import { startBenchPostgres } from "./postgres.ts";
 import { checksTable, holds } from "./report.ts";
 import { measureScale } from "./scale.ts";
@@ -19,6 +21,8 @@ const PARTS = {
   footprint: measureFootprint,
   turns: measureTurns,
   workers: measureWorkers,
+  dashboard: measureDashboard,
+  peer: measurePeer,
 };
 
 async function runParts(options: BenchOptions, cleanup: AsyncDisposableStack): Promise<PartReport[]> {

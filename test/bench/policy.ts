@@ -112,6 +112,7 @@ const context: EvaluationContext = {
   trustTenths: 500,
   nowMs: 0,
   counterValue: () => reading,
+  potValue: () => ({ group: "agt_1", members: 1, reserved: 0n, captured: 0n }),
   sequenceStartedAtMs: () => undefined,
 };
 
@@ -166,3 +167,50 @@ for (const [name, more] of [
     "ms",
   );
 }
+
+/** Microseconds of one evaluation of each set, the best of five runs in turns. */
+function inTurns(one: PolicySet, other: PolicySet, rounds: number): readonly [number, number] {
+  const best: [number, number] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  for (let run = 0; run < 5; run++) {
+    for (const [index, set] of [one, other].entries()) {
+      const started = performance.now();
+      for (let round = 0; round < rounds; round++) set.evaluate(context);
+      best[index] = Math.min(best[index] ?? 0, ((performance.now() - started) * 1000) / rounds);
+    }
+  }
+  return best;
+}
+
+const WHENS = 1_000;
+const when = (index: number, tool: string): CompiledMandate => {
+  const expression = `args.amount > ${500 + index} && args.currency == "EUR"`;
+  const source = { type: "RULE_TYPE_ACTION", decision: "DECISION_BLOCK", tool, when: expression };
+  return mandate(`mnd_w${index}`, [create(RuleSchema, fromJson(RuleSchema, source))]);
+};
+const argumentsOf = (index: number): CompiledMandate => {
+  const conditions = [
+    { field: "amount", operator: ">", value: 500 + index },
+    { field: "note", operator: "==", value: "EUR" },
+  ];
+  return mandate(`mnd_c${index}`, [rule("ARGUMENT", "BLOCK", { rules: conditions }, "pay")]);
+};
+const many = (count: number, each: (index: number) => CompiledMandate): PolicySet =>
+  createPolicySet(Array.from({ length: count }, (_, index) => each(index)));
+
+const [conditions, expressions] = inTurns(
+  many(WHENS, argumentsOf),
+  many(WHENS, (index) => when(index, "pay")),
+  1_000,
+);
+report("1,000 argument rules of two conditions on the tool", conditions, "us");
+report("1,000 `when` of two comparisons on the tool", expressions, "us", conditions);
+const [few, elsewhere] = inTurns(
+  many(10, (index) => when(index, "pay")),
+  createPolicySet([
+    ...Array.from({ length: 10 }, (_, index) => when(index, "pay")),
+    ...Array.from({ length: WHENS }, (_, index) => when(index + 10, `tool-${index}`)),
+  ]),
+  ROUNDS,
+);
+report("10 `when` on the tool", few, "us");
+report("  and 1,000 on other tools", elsewhere, "us", few);

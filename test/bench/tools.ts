@@ -11,7 +11,7 @@ import { InterceptResponseSchema } from "../../gen/agentcontrol/v1/enforcement_s
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { withOwner } from "../support/owner.ts";
 import { callOnce } from "./clients.ts";
-import { quantile, REST_PATH, type Run, type Source, UNARY_PATH } from "./load.ts";
+import { quantile, REST_PATH, type Run, type Source, type Target, UNARY_PATH } from "./load.ts";
 import { jsonOf, requestsOf, unaryBytes } from "./workload.ts";
 
 /** The tools that the machine has. */
@@ -81,14 +81,14 @@ async function runTool(command: string, args: readonly string[], limitMs: number
 }
 
 /** A message in the frame of gRPC: a byte without compression, its length, itself. */
-function framed(message: Buffer): Buffer {
+export function framed(message: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt32BE(message.length, 1);
   return Buffer.concat([head, message]);
 }
 
 /** Returns the action that is repeated. Rejects when the target does not allow it: h2load could not tell. */
-async function allowedAction({ target }: Unary): Promise<Buffer> {
+async function allowedAction(target: Target): Promise<Buffer> {
   const action = unaryBytes(requestsOf(target.agentIds)[0] as ReturnType<typeof requestsOf>[number]);
   const { decision } = fromBinary(InterceptResponseSchema, await callOnce(target, action));
   if (decision !== Decision.ALLOW) throw new Error(`the action of the load got the decision ${Decision[decision]}`);
@@ -104,8 +104,28 @@ async function entriesIn(databaseUrl: string | undefined): Promise<number> {
   });
 }
 
+/** A request that h2load repeats. */
+export interface Repeated {
+  readonly url: string;
+  readonly headers: readonly string[];
+  readonly body: Buffer;
+  readonly connections: number;
+  /** Requests in flight on each connection. */
+  readonly inFlight: number;
+  /** True for HTTP/1.1. Default: HTTP/2. */
+  readonly isHttp1?: boolean;
+  /** Requests that each connection begins a second. Default: each as soon as the one before is answered. */
+  readonly rate?: number;
+}
+
+/** Replies of h2load: their number a second, and how long each took in milliseconds, in order of size. */
+export interface Replies {
+  readonly perSecond: number;
+  readonly sorted: Float64Array;
+}
+
 /** Reads h2load's log: a line for each reply with its start, its HTTP status and how long it took, in microseconds. */
-function runFromLog(log: string): Run {
+function repliesFromLog(log: string): Replies {
   const calls = log
     .trimEnd()
     .split("\n")
@@ -115,22 +135,14 @@ function runFromLog(log: string): Run {
   const from = calls.reduce((least, [start]) => Math.min(least, start), Number.POSITIVE_INFINITY);
   const to = calls.reduce((most, [start, , took]) => Math.max(most, start + took), 0);
   const sorted = Float64Array.from(calls, ([, , took]) => took / 1_000).sort();
-  const perSecond = (calls.length * 1e6) / (to - from);
-  return { replies: calls.length, perSecond, p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99) };
+  return { perSecond: (calls.length * 1e6) / (to - from), sorted };
 }
 
-/**
- * Makes unary gRPC calls by h2load. It does not look at replies, so a call before shows that the action is allowed, and the
- * log of the service, which MUST grow by as many entries, that every reply was a decision.
- */
-export async function runH2load(source: Unary, ms: number): Promise<Run> {
-  const { target, callers, isShared, databaseUrl } = source;
-  const action = await allowedAction(source);
-  const entriesBefore = databaseUrl === undefined ? 0 : await entriesIn(databaseUrl);
-  const run = await withFolder(async (folder) => {
-    await writeFile(join(folder, "body"), framed(action));
-    const headers = ["content-type: application/grpc", "te: trailers", `x-api-key: ${target.apiKey}`];
-    const [connections, inFlight] = isShared ? [1, callers] : [callers, 1];
+/** Repeats a request by h2load for some milliseconds. It does not look into replies. */
+export async function repeatRequest(repeated: Repeated, ms: number): Promise<Replies> {
+  const { url, headers, body, connections, inFlight, isHttp1 = false, rate } = repeated;
+  return withFolder(async (folder) => {
+    await writeFile(join(folder, "body"), body);
     const args = [
       "-c",
       `${connections}`,
@@ -144,29 +156,68 @@ export async function runH2load(source: Unary, ms: number): Promise<Run> {
       "-d",
       join(folder, "body"),
       `--log-file=${join(folder, "log")}`,
-      `http://${target.address}${UNARY_PATH}`,
+      ...(isHttp1 ? ["--h1"] : []),
+      ...(rate === undefined ? [] : [`--rps=${rate}`]),
+      url,
     ];
     const report = await runTool("h2load", args, ms + MAX_BESIDE_MS);
     if (!NONE_FAILED.test(report)) throw new Error(`requests of h2load failed:\n${report}`);
-    return runFromLog(await readFile(join(folder, "log"), "latin1"));
+    return repliesFromLog(await readFile(join(folder, "log"), "latin1"));
   });
-  const grown = (await entriesIn(databaseUrl)) - entriesBefore;
-  if (grown < run.replies) throw new Error(`${run.replies} replies, but only ${grown} entries in the log`);
-  return run;
 }
 
-/** Makes REST calls by wrk. */
-export async function runWrk({ target, callers }: Rest, ms: number): Promise<Run> {
+/** Headers of a gRPC request. */
+export const GRPC_HEADERS: readonly string[] = ["content-type: application/grpc", "te: trailers"];
+
+/** Returns the request that h2load repeats: an action that the target allows. Rejects when it does not. */
+export async function repeatedAction(source: Pick<Unary, "target" | "callers" | "isShared">): Promise<Repeated> {
+  const { target, callers, isShared } = source;
+  const body = framed(await allowedAction(target));
+  const [connections, inFlight] = isShared ? [1, callers] : [callers, 1];
+  const headers = [...GRPC_HEADERS, `x-api-key: ${target.apiKey}`];
+  return { url: `http://${target.address}${UNARY_PATH}`, headers, body, connections, inFlight };
+}
+
+/**
+ * Makes unary gRPC calls by h2load. It does not look at replies, so a call before shows that the action is allowed, and the
+ * log of the service, which MUST grow by as many entries, that every reply was a decision.
+ */
+export async function runH2load(source: Unary, ms: number): Promise<Run> {
+  const { databaseUrl } = source;
+  const repeated = await repeatedAction(source);
+  const entriesBefore = databaseUrl === undefined ? 0 : await entriesIn(databaseUrl);
+  const { perSecond, sorted } = await repeatRequest(repeated, ms);
+  const grown = (await entriesIn(databaseUrl)) - entriesBefore;
+  if (grown < sorted.length) throw new Error(`${sorted.length} replies, but only ${grown} entries in the log`);
+  return { replies: sorted.length, perSecond, p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99) };
+}
+
+/** Bodies that wrk posts in turn. */
+export interface Posted {
+  readonly url: string;
+  readonly bodies: readonly string[];
+  readonly apiKey: string;
+  readonly callers: number;
+}
+
+/** Posts JSON bodies by wrk, on a connection each caller. */
+export async function postBodies({ url, bodies, apiKey, callers }: Posted, ms: number): Promise<Run> {
   return withFolder(async (folder) => {
     const file = join(folder, "bodies");
-    await writeFile(file, requestsOf(target.agentIds).map(jsonOf).join("\n"));
+    await writeFile(file, bodies.join("\n"));
     // It takes whole seconds.
     const seconds = Math.ceil(ms / 1_000);
     const options = ["-t", "1", "-c", `${callers}`, "-d", `${seconds}s`, "--timeout", "10s", "-s", WRK_SCRIPT];
-    const args = [...options, `http://${target.address}${REST_PATH}`, "--", file, target.apiKey];
-    const output = await runTool("wrk", args, seconds * 1_000 + MAX_BESIDE_MS);
+    const output = await runTool("wrk", [...options, url, "--", file, apiKey], seconds * 1_000 + MAX_BESIDE_MS);
     const { failed, ...run } = JSON.parse(output.split("\n").at(-2) ?? "") as Run & { readonly failed: number };
     if (failed > 0 || run.replies === 0) throw new Error(`requests of wrk failed:\n${output}`);
     return run;
   });
+}
+
+/** Makes REST calls by wrk. */
+export async function runWrk({ target, callers }: Rest, ms: number): Promise<Run> {
+  const { address, apiKey, agentIds } = target;
+  const bodies = requestsOf(agentIds).map(jsonOf);
+  return postBodies({ url: `http://${address}${REST_PATH}`, bodies, apiKey, callers }, ms);
 }

@@ -1,6 +1,7 @@
 /* What an agent or an operator can send, and what an upstream can answer, that is large in each way. */
 import { create, toBinary } from "@bufbuild/protobuf";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { ListKind, PutListRequestSchema } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { type Ask, ATTACKS, repeated, type Send } from "./attacks.ts";
 import type { HeavyAnswer } from "./turn-upstreams.ts";
 
@@ -313,6 +314,55 @@ function operatorLoads(): TurnLoad[] {
   ];
 }
 
+/** Named lists of the most values and bytes, whose content differs from call to call. */
+function listLoads(): TurnLoad[] {
+  const values = (at: number): string[] =>
+    Array.from({ length: 100_000 }, (_, index) => `${at} ${index} `.padEnd(41, "x"));
+  const bodies = [values(1), values(2)];
+  const escaped = Array.from({ length: 36_000 }, (_, index) => `${index} `.padEnd(60, "é"));
+  const PUT = "/agentcontrol.v1.ListService/PutList";
+  const load = (door: string, call: (lab: TurnLab) => readonly (() => Promise<unknown>)[]): TurnLoad => ({
+    name: `list of 100,000 values: ${door}`,
+    prepare: async (lab) => {
+      const calls = call(lab);
+      let at = 0;
+      return () => (calls[at++ % calls.length] as () => Promise<unknown>)();
+    },
+  });
+  return [
+    load("REST", ({ post, ask }) => {
+      const put = ask("PUT", "/v1/enforce/lists/rest", { kind: "text", values: [] });
+      return ["add", "remove"].flatMap((verb) =>
+        bodies.slice(0, 1).map((body) => {
+          const text = JSON.stringify({ values: body });
+          return async () => {
+            await put;
+            return post(`/v1/enforce/lists/rest:${verb}`, text);
+          };
+        }),
+      );
+    }),
+    load("Connect", ({ post }) =>
+      bodies.map((each) => {
+        const text = JSON.stringify({ name: "connect", kind: "LIST_KIND_TEXT", values: each });
+        return () => post(PUT, text);
+      }),
+    ),
+    load("binary", ({ send }) =>
+      bodies.map((each) => {
+        const request = create(PutListRequestSchema, { name: "binary", kind: ListKind.TEXT, values: each });
+        const bytes = new Uint8Array(toBinary(PutListRequestSchema, request));
+        return () => send(PUT, bytes);
+      }),
+    ),
+    load("Connect in escapes", ({ post }) => {
+      const plain = JSON.stringify({ name: "escapes", kind: "LIST_KIND_TEXT", values: escaped });
+      const text = plain.replaceAll("é", "\\u00e9");
+      return [() => post(PUT, text)];
+    }),
+  ];
+}
+
 const attackLoads = (): TurnLoad[] =>
   ATTACKS.map(({ name, prepare }) => ({
     name: `attack: ${name}`,
@@ -336,5 +386,6 @@ export const turnLoads = (): readonly TurnLoad[] => [
   ...modelLoads(),
   ...guardLoads(),
   ...operatorLoads(),
+  ...listLoads(),
   ...attackLoads(),
 ];

@@ -1,8 +1,10 @@
 import { generateKeyPairSync } from "node:crypto";
 import { Client } from "pg";
 import { SigningKeys } from "../../src/authority/signing-key.ts";
+import { AMOUNT_COLUMNS } from "../../src/log/amount-rows.ts";
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { CHANGED_COLUMNS, CREATED_COLUMNS } from "../../src/log/escalation-rows.ts";
+import { OUTCOME_COLUMNS } from "../../src/log/outcome-rows.ts";
 import { Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { openDatabase } from "../../src/store/database.ts";
@@ -113,7 +115,9 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
         COLUMNS,
       ),
       created: columnTexts([], CREATED_COLUMNS),
+      amounts: columnTexts([], AMOUNT_COLUMNS),
       changed: columnTexts([], CHANGED_COLUMNS),
+      outcomes: columnTexts([], OUTCOME_COLUMNS),
     });
     if ((await client.query({ name: statement.name, text: statement.text, values })).rows.length !== 1)
       throw new Error("nothing was appended");

@@ -317,8 +317,7 @@ describe("agentctl attach", () => {
     expect((await attach("codex", { ...env, PATH }, "--json")).json().node).to.equal(join(own, "node"));
   });
 
-  it("is an agentctl of its own when npm runs it: the folder is the caller's.", async function () {
-    this.timeout(120_000);
+  it("is an agentctl of its own when npm runs it: the folder is the caller's.", async () => {
     const { home, project } = await createPlace();
     const root = join(import.meta.dirname, "../..");
     const argv = ["--prefix", root, "run", "--silent", "agentctl", "--", "attach", "codex", "--json"];

@@ -31,7 +31,12 @@ const LIES: readonly (readonly [command: "prove" | "verify", call: string, membe
   ["prove", "/v1/enforce/decisions/", "receipt.action.arguments.amount", "contradiction"],
   ["prove", "/v1/enforce/decisions/", "receipt.trust.before", "contradiction"],
   ["prove", "/v1/enforce/decisions/", "receipt.authorisation.collective_limits.0.scope", "contradiction"],
+  ["prove", "/v1/enforce/decisions/", "receipt.authorisation.collective_limits.0.resets_at", "contradiction"],
+  ["prove", "/v1/enforce/decisions/", "receipt.reasons.0.resets_at", "contradiction"],
+  ["prove", "/v1/enforce/decisions/", "receipt.reasons.0.remaining", "contradiction"],
   ["prove", "/v1/enforce/decisions/", "receipt.observed.0.would_decide", "contradiction"],
+  ["prove", "/v1/enforce/decisions/", "receipt.observed.0.reasons.0.resets_at", "contradiction"],
+  ["prove", "/v1/enforce/decisions/", "receipt.observed.0.reasons.1.decision", "contradiction"],
   ["prove", "/v1/enforce/decisions/", "receipt.leaf_hash", "leaf_hash"],
   ["prove", "/v1/enforce/vault/checkpoint", "tree_size", "contradiction"],
   ["prove", "/v1/enforce/vault/checkpoint", "verifier_key", "contradiction"],
@@ -60,10 +65,10 @@ describe("agentctl, with a service whose answers are changed on the way", () => 
   before(async () => {
     served = await startServed();
     const agentId = await served.agent();
-    const conditions = { mode: "velocity", max_count: 100, window_seconds: 600, match_action_types: ["*"] };
+    const conditions = { mode: "velocity", max_count: 3, window_seconds: 600, match_action_types: ["*"] };
     const rules = [{ type: "sequence", decision: "block", conditions }];
     await served.rest("POST /v1/enforce/mandates", { name: "cap", rules });
-    const watching = [{ type: "action", decision: "escalate", conditions: { match_action_types: ["read"] } }];
+    const watching = [{ type: "action", decision: "escalate", conditions: { match_action_types: ["read"] } }, ...rules];
     await served.rest("POST /v1/enforce/mandates", { name: "trial", mode: "observe", rules: watching });
     const action = { metadata: { arguments: { amount: 5 } } };
     for (let count = 0; count < 5; count++) decisionId = (await served.intercept(agentId, action)).decision_id;

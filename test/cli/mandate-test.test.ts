@@ -113,4 +113,24 @@ describe("agentctl mandate test", () => {
     expect(unwritable.code).to.equal(2);
     expect(unwritable.stderr).to.contain("cannot be written: ENOENT");
   });
+
+  it("shows what of an expression no longer compiles, with a caret under it.", async () => {
+    await send("POST", "/v1/enforce/tools", { name: "book_trip", input_schema: schema("number") });
+    const rules = [
+      { type: "action", tool: "book_trip", decision: "block", when: 'args.to != "" &&\n  args.amount > 5' },
+    ];
+    await send("POST", "/v1/enforce/mandates", { name: "trips", rules });
+    const changed = { type: "object", properties: { to: { type: "string" }, price: { type: "number" } } };
+    await send("POST", "/v1/enforce/tools", { name: "book_trip", input_schema: changed });
+    const { stdout } = await run("trips");
+    expect(stdout).to.include(
+      [
+        '"trips" version 1: no longer compiles',
+        '  rules[0].when: the tool\'s schema has no such member `amount`; write `["amount"]` for one that it does not declare',
+        "      args.amount > 5",
+        "          ^",
+        "",
+      ].join("\n"),
+    );
+  });
 });

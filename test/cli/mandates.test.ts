@@ -127,6 +127,45 @@ describe("agentctl mandate", () => {
     expect(await seqNow()).to.equal(seq);
   });
 
+  it("warns of expressions that may not do what was meant, by file, line and column.", async () => {
+    const doubtful = `name: doubtful
+rules:
+  - { type: action, tool: send_payment, decision: block, when: 'args.currency == "KP"' }
+  - type: sequence
+    decision: escalate
+    conditions: { mode: velocity, match_action_types: [pay], max_count: 1, window_seconds: 60 }
+    when: agent.trust < 70
+  - type: action
+    tool: send_payment
+    decision: escalate
+    when: |
+      args.amount + args.currency > 5
+`;
+    const folder = await folderOf({ "doubtful.yaml": doubtful });
+    for (const command of ["validate", "diff"]) {
+      const { code, stdout } = await run(command, folder, "--pack", "doubtful");
+      expect(code, stdout).to.equal(0);
+      const warned = stdout
+        .split("\n")
+        .flatMap((line) => /^(.*:\d+:\d+): warning: .* \((WHEN_\w+)\)$/.exec(line)?.slice(1) ?? []);
+      expect(
+        warned.map((each) => each.replace(`${folder}/`, "")),
+        stdout,
+      ).to.deep.equal([
+        "doubtful.yaml:3:79",
+        "WHEN_EXACT_TEXT",
+        "doubtful.yaml:7:11",
+        "WHEN_DOES_NOT_FILTER",
+        "doubtful.yaml:12:7",
+        "WHEN_ALWAYS_FAILS",
+      ]);
+    }
+    const bad = await folderOf({ "bad.yaml": doubtful.replace("agent.trust < 70", "agent.trst < 70") });
+    const refused = await run("validate", bad, "--pack", "doubtful");
+    expect(refused.code).to.equal(1);
+    expect(refused.stdout).to.match(/bad\.yaml:7:16: `rules\[1\]\.when`: .*did you mean `trust`\? \(WHEN_UNKNOWN\)/);
+  });
+
   const trusted = (below: number): string =>
     `name: trusted\nrules:\n  - type: trust\n    decision: block\n    conditions:\n      below: ${below}\n`;
 
@@ -245,6 +284,54 @@ describe("agentctl mandate", () => {
     expect(json.json().pack).to.include({ name: "asked", version: 1 });
   });
 
+  it("marks errors of expressions in the line of the file, however the text is written.", async () => {
+    const rule = "  - type: action\n    decision: block\n    tool: send_payment\n    when:";
+    const files = {
+      "1.yaml": `${rule} args.amuont > 500\n`,
+      "2.yaml": `${rule} "args.currency == \\"EUR\\" && args.amuont > 500"\n`,
+      "3.yaml": `${rule} >-\n      args.amount > 500 &&\n      args.amuont\n      > 7\n`,
+      "4.yaml": `${rule} |\n      args.amount > 500\n        && args.amuont > 7\n`,
+      "5.yaml": `${rule} 'args.currency != "it''s" && ("日本" == args.amuont)'\n`,
+      "6.yaml": `${rule} args.amount in [${"5, ".repeat(60)}amount]\n`,
+      "7.yaml": `${rule} args.amount >\n`,
+    };
+    const folder = await folderOf(
+      Object.fromEntries(Object.entries(files).map(([name, text]) => [name, `name: ${name}\nrules:\n${text}`])),
+    );
+    const { code, stdout } = await run("validate", folder);
+    expect(code).to.equal(1);
+    const lines = stdout.split("\n");
+    const shown = lines.flatMap((line, index) => (/^ +\^$/.test(line) ? [lines.slice(index - 2, index + 1)] : []));
+    expect(shown, stdout).to.have.length(7);
+    const member = "the tool's schema has no such member `amuont`";
+    const places = ["1.yaml:6:15:", "2.yaml:6:44:", "3.yaml:8:11:", "4.yaml:8:16:", "5.yaml:6:53:"];
+    for (const [index, place] of places.entries()) {
+      const [title = "", text = "", caret = ""] = shown[index] ?? [];
+      expect(title)
+        .to.include(place)
+        .and.include(`\`rules[0].when\`: ${member}`)
+        .and.match(/\(WHEN_UNKNOWN\)$/);
+      // Wide characters take two columns.
+      const before = text.replace(/[日本]/g, "$& ");
+      expect(before.slice(caret.length - 1), text).to.match(/^\.?amuont/);
+    }
+    const [, long = "", caretOfLong = ""] = shown[5] ?? [];
+    expect(long).to.match(/^ {2}….*amount\]$/);
+    expect(long.slice(caretOfLong.length - 1)).to.equal("amount]");
+    const [title = "", end = "", caretOfEnd = ""] = shown[6] ?? [];
+    expect(title).to.include("ends too early, after `>`").and.include("(WHEN_SYNTAX)");
+    expect(caretOfEnd.length).to.equal(end.length + 1);
+    const { violations } = (await run("validate", folder, "--json")).json() as { violations: object[] };
+    expect(violations[0]).to.have.all.keys("file", "line", "column", "reason", "message");
+    expect(violations[0]).to.include({ line: 6, column: 15, reason: "WHEN_UNKNOWN" });
+    const text = `name: exact\nrules:\n${rule} |\n      args.amount > 5 &&\n      args.currency == "EUR"\n`;
+    const warned = await run("validate", await folderOf({ "8.yaml": text }));
+    expect(warned.code, warned.stdout + warned.stderr).to.equal(0);
+    expect(warned.stdout).to.match(
+      /8\.yaml:8:21: warning: another spelling .*\(WHEN_EXACT_TEXT\)\n {8}args\.currency == "EUR"\n {22}\^\n/,
+    );
+  });
+
   it("exports what applies again without a change, for every type of rule, and what the served schema admits.", async () => {
     const pack = ["--pack", "round-trip"];
     const written = await folderOf({ "every.yaml": EVERY_TYPE, "b.yaml": simple('"Über: größe/../x"', "any") });
@@ -260,6 +347,9 @@ describe("agentctl mandate", () => {
     expect(stdout).to.equal("pack `round-trip`: 0 created, 0 updated, 0 archived, 2 unchanged\nnothing to change\n");
     expect(await seqNow()).to.equal(seq);
     const schema = await (await fetch(`${served.http}/schemas/mandate.json`)).json();
+    const printed = await agentctl(["schema", "mandate"], {});
+    expect([printed.code, JSON.parse(printed.stdout)]).to.deep.equal([0, schema]);
+    expect((await agentctl(["schema", "mandate", "--json"], {})).json()).to.deep.equal(schema);
     const validate = new Ajv2020({ strict: false, validateFormats: false }).compile(schema as object);
     for (const name of await readdir(out)) {
       const text = await readFile(`${out}/${name}`, "utf8");

@@ -87,15 +87,26 @@ describe("agentctl mcp", () => {
   it("shows what changed, and accepts what was looked at.", async () => {
     await mcp("add", "vault", upstream.url, "--quarantine");
     expect((await mcp("tools", "vault")).stdout).to.contain("pay  quarantined, version 1 waits");
+    expect((await mcp("list")).stdout).to.contain("\n  waits      1 new to accept\n");
     expect((await mcp("accept", "vault", "pay", "1")).stdout).to.equal("accepted version 1 of pay\n");
     upstream.tools = [tool("pay", { description: "pays twice" })];
     const { stdout } = await mcp("tools", "vault");
     expect(stdout)
       .to.contain("pay  version 1, version 2 waits")
       .and.to.contain('description: "does pay" → "pays twice"');
+    expect((await mcp("list")).stdout).to.contain("\n  waits      1 changed to accept\n");
     const stale = await mcp("accept", "vault", "pay", "1");
     expect([stale.code, stale.stderr].join()).to.match(/^1,/).and.to.contain("version 2 waits to be accepted");
     expect((await mcp("accept", "vault", "pay", "2")).code).to.equal(0);
+  });
+
+  it("says which server is away, and why.", async () => {
+    const gone = await startToolsServer([tool("pay")]);
+    await mcp("add", "gone", gone.url);
+    await gone.close();
+    await service.rest("POST /v1/enforce/mcp-servers/gone:refresh", {}).catch(() => undefined);
+    expect((await mcp("list")).stdout).to.match(/(^|\n)gone .*\n {2}away {7}since \d{4}-\S+ \S+Z: cannot be reached\n/);
+    await mcp("remove", "gone", "--yes");
   });
 
   it("says what is missing.", async () => {

@@ -79,6 +79,31 @@ describe("agentctl for the objects of the service", () => {
     for (const row of rows) expect(row.length).to.be.at.most(100);
   });
 
+  it("lists the fullest limits first when asked, with the group that used most.", async () => {
+    const limit = (name: string, max_count: number) => ({
+      name,
+      rules: [
+        {
+          type: "sequence",
+          decision: "block",
+          conditions: { mode: "velocity", match_action_types: ["refund"], max_count, window_seconds: 3_600 },
+        },
+      ],
+    });
+    await served.rest("POST /v1/enforce/mandates", limit("half used", 2));
+    await served.rest("POST /v1/enforce/mandates", limit("hardly used", 50));
+    await served.intercept(agentId, { action_type: "refund" });
+    const [head = "", first, second] = (await ok("limits", "list", "--order", "fill")).stdout.split("\n");
+    expect(head).to.match(/ FULL +FULLEST +FITS FROM +WINDOW$/);
+    expect(first).to.match(/^half used .* 50 % +1 by clerk +·{23}█$/);
+    expect(second).to.match(/^hardly used .* 2 % +1 by clerk +·{23}█$/);
+    expect((await ok("limits", "list")).stdout.split("\n")[1]).to.match(/^hardly used /);
+    for (let count = 0; count < 2; count++) await served.intercept(agentId, { action_type: "refund" });
+    const [, full] = (await ok("limits", "list", "--order", "fill")).stdout.split("\n");
+    expect(full).to.match(/^half used .* 100 % +3 by clerk +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z +·{23}█$/);
+    expect((await served.agentctl("limits", "list", "--order", "size")).code).to.equal(1);
+  });
+
   it("prints the JSON of the service unchanged.", async () => {
     const { agents } = (await ok("agents", "list", "--json")).json();
     const direct = (await served.rest("GET /v1/enforce/agents?page_size=50")) as unknown as { agents: unknown };
@@ -104,6 +129,7 @@ describe("agentctl for the objects of the service", () => {
     const first = await served.intercept(agentId, { action_type: "pay" });
     expect((await ok("escalations", "list", "--status", "pending")).stdout).to.include(first.escalation_id);
     expect((await ok("escalations", "show", first.escalation_id)).stdout).to.include("someone looks");
+    expect((await ok("escalations", "context", first.escalation_id)).stdout).to.include("usual_from");
     const approved = await ok("escalations", "approve", first.escalation_id, "--note", "fine");
     expect(approved.stdout).to.match(/^approved esc_/);
     const again = await served.agentctl("escalations", "reject", first.escalation_id);
@@ -114,6 +140,26 @@ describe("agentctl for the objects of the service", () => {
     expect(rejected.json().escalation).to.include({ status: "rejected" });
     expect((await ok("decisions", "list", "--agent", agentId, "--decision", "escalate")).stdout).to.include("dec_");
     expect((await ok("decisions", "show", first.decision_id)).stdout).to.include("pay");
+  });
+
+  it("settles the outcome of an allowed action, and finds it by that.", async () => {
+    const registered = await ok("agents", "create", "watcher", "--json");
+    const { agent_id: watcher } = registered.json().agent as { agent_id: string };
+    const { decision_id: decisionId } = await served.intercept(watcher, { action_type: "look" });
+    const settled = await ok("decisions", "settle", decisionId, "failed", "--error", "no answer");
+    expect(settled.stdout).to.match(/^settled the outcome of dec_\w+ failed\n/);
+    const listed = await ok("decisions", "list", "--outcome", "failed", "--json");
+    expect(listed.json().decisions).to.have.length(1);
+    const again = await served.agentctl("decisions", "settle", decisionId, "succeeded", "--amount", "12.50");
+    expect([again.code, again.stderr.includes("the first report stands")]).to.deep.equal([1, true]);
+    const wrong = await served.agentctl("decisions", "settle", decisionId, "succeeded", "--amount", "12,50");
+    expect(wrong.stderr).to.include("--amount is a number such as 12.50");
+    const { decision_id: paid } = await served.intercept(watcher, { action_type: "look" });
+    const answer = await ok("decisions", "settle", paid, "succeeded", "--amount", "12.50", "--json");
+    expect(answer.json().outcome).to.include({ status: "succeeded", amount: 12.5 });
+    const kept = await ok("workspaces", "update", "default", "--outcomes", "all", "--outcome-timeout", "60", "--json");
+    expect(kept.json().workspace).to.include({ outcomes: "all", outcome_timeout_seconds: 60 });
+    await ok("workspaces", "update", "default", "--outcomes", "tracked");
   });
 
   it("shows a new secret once, or writes it into a file of the owner alone.", async () => {

@@ -20,6 +20,7 @@ const DECISION = {
   key_id: TOKEN,
   on_behalf_of: LENDER,
   mandates: [{ mandate_id: MANDATE, version: 2, digest: "m2" }],
+  lists: [{ name: "payees", digest: "p2", matched: ["acme"] }, { name: "gone" }],
   reasons: [{ code: "MCP_TOOL_POLICY", message: `MCP tool policy \`${POLICY}\` blocks tool \`bank/pay\`` }],
   trust: { before: 48, after: 46 },
 };
@@ -55,11 +56,21 @@ const tool = (version: number, digest: string) => ({
   tool: { name: "bank/pay", version, digest },
 });
 
+const listed = (name: string, digest: string | null) => ({
+  type: "list_changed",
+  list: { name, added: 3, removed: 1, size: digest === null ? 0 : 7, digest_after: digest },
+});
+
 /** Entries that explain the decision, and parts of the text about each. */
 const EXPLAINING: readonly (readonly [entry: object, parts: readonly string[]])[] = [
   [registered(ACTOR), [ACTOR, "allowed: pay", "denied: wire", "trust 50"]],
   [registered(LENDER), [LENDER]],
   [tool(3, "d3"), ["`bank/pay` version 3"]],
+  [
+    listed("payees", "p2"),
+    ["list `payees` changed (3 added, 1 removed, 7 values)", "to the digest that the decision used"],
+  ],
+  [listed("gone", null), ["list `gone` deleted, as the decision found it"]],
   [published(2, "m2"), [MANDATE, "version 2"]],
   [
     authority("grant", GRANT, { grantor_agent_id: LENDER, agent_id: OTHER, action_types: ["pay"] }),
@@ -126,6 +137,31 @@ describe("the timeline of a decision", () => {
       `mandate ${MANDATE} (\`limits\`) version 2 published with version 7 of pack \`files\``,
     ]);
     expect(texts(explain([applied(2, "other")]).before).at(-1)).to.include("is NOT the digest in the decision (m2)");
+  });
+
+  it("tells who claimed its action and how it ended, and nothing of other decisions.", () => {
+    const about = { decision_id: DECISION.decision_id };
+    const { after } = explain(
+      [],
+      [
+        { ...about, type: "claim", claim_id: "c1", by: undefined, claimed_by: "key_2" },
+        { ...about, type: "outcome", status: "unknown", settles: false, by: undefined, reported_by: "timeout" },
+        { ...about, type: "outcome", status: "failed", error: "no answer", settles: true, reported_by: "key_3" },
+        { type: "claim", decision_id: id("dec", "z"), claim_id: "c2" },
+        { type: "outcome", decision_id: id("dec", "z"), status: "succeeded", settles: false },
+      ],
+    );
+    expect(texts(after)).to.deep.equal([
+      "its action claimed as c1",
+      "nobody reported in time how it ended: its outcome is unknown",
+      "its action reported as failed because `no answer`, which settles the unknown outcome",
+    ]);
+    expect(after.slice(0, 2).map(({ by }) => by)).to.deep.equal(["key_2", "timeout"]);
+    const [reported] = explain(
+      [],
+      [{ ...about, type: "outcome", status: "succeeded", amount: 5, settles: false }],
+    ).after;
+    expect(reported?.text).to.equal("its action reported as succeeded with the amount 5");
   });
 
   it("tells who got the result of an approved call later, and of no other decision.", () => {

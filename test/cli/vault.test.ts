@@ -6,6 +6,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { openBundle } from "../../src/cli/bundle.ts";
+import { plainText, reasonsIn, receiptSentences } from "../../src/explain/receipt.ts";
 import { agentctl } from "./harness.ts";
 import { type Served, startServed } from "./served.ts";
 
@@ -88,6 +90,60 @@ describe("agentctl vault", () => {
     expect(story).to.include(`a request for escalation ${escalation_id} was withdrawn, which leaves 3`);
     const ended = (await served.agentctl("vault", "explain", again)).stdout;
     expect(ended).to.include(`escalation ${next} rejected because every request was withdrawn`);
+  });
+
+  it("explains and proves decisions by expressions, with and without a result.", async () => {
+    const when = 'args.amount > 500 && args.note != "a – „€“"';
+    const rules = [{ type: "action", decision: "block", conditions: { match_action_types: ["cable.*"] }, when }];
+    await served.rest("POST /v1/enforce/mandates", { name: "wires", rules });
+    await served.rest("PUT /v1/enforce/lists/payees", { kind: "text", values: ["ACME"] });
+    const listed = {
+      type: "action",
+      decision: "escalate",
+      when: 'action.type == "gift" && !in_list(args.to, "payees")',
+    };
+    await served.rest("POST /v1/enforce/mandates", { name: "gifts", rules: [listed] });
+    const attempts = [
+      {
+        action: { action_type: "cable.out", metadata: { arguments: { amount: 900, note: "b" } } },
+        decision: "blocked",
+      },
+      { action: { action_type: "cable.out", metadata: { arguments: { amount: 900 } } }, decision: "blocked" },
+      { action: { action_type: "gift", metadata: { arguments: { to: "Globex" } } }, decision: "escalated to a person" },
+    ];
+    const told = [
+      `\`${when}\` is true`,
+      `\`${when}\` has no result, so it counts as true: \`args.note\` is missing`,
+      '`action.type == "gift" && !in_list(args.to, "payees")` is true',
+    ];
+    for (const [index, { action, decision }] of attempts.entries()) {
+      const { decision_id: id } = await served.intercept(agentId, action);
+      const path = served.folder.path(`when-${index}`);
+      expect((await served.agentctl("vault", "prove", id, "--out", path)).code).to.equal(0);
+      expect((await agentctl(["vault", "verify", path])).code).to.equal(0);
+      const bundle = await openBundle(path);
+      const body: unknown = bundle.kind === "decision" ? JSON.parse(bundle.proof.body) : undefined;
+      const name = index === 2 ? "gifts" : "wires";
+      const [asked, decided] = receiptSentences(body).map(plainText);
+      expect(asked).to.contain(action.action_type);
+      expect(decided).to.match(
+        new RegExp(`^It was ${decision} by a rule of the mandate \`${name}\` \\(mnd_\\w+\\)\\.$`),
+      );
+      const reasons = reasonsIn(body);
+      const codes = index === 2 ? ["WHEN_HELD"] : ["ACTION_MATCHED", "WHEN_HELD"];
+      expect(reasons.map(({ code }) => code)).to.deep.equal(codes);
+      const reason = reasons.at(-1);
+      expect(reason).to.include({ code: "WHEN_HELD", mandateName: name, rule: "rules[0].when", message: told[index] });
+      expect(reason?.argument).to.equal(index === 1 ? "note" : "");
+      const story = await served.agentctl("vault", "explain", id);
+      expect(story.code, story.stdout).to.equal(0);
+      expect(story.stdout).to.contain(name);
+    }
+    const log = served.folder.path("when-log");
+    expect((await served.agentctl("vault", "export", "--out", log)).code).to.equal(0);
+    expect((await agentctl(["vault", "verify", log, "--json"])).json()).to.include({ verified: true });
+    const python = await run("python3", [PYTHON_VERIFIER, log]);
+    expect(python.stdout).to.match(/^verified \d+\n$/);
   });
 
   it("keeps a checkpoint that later runs hold the log to.", async () => {

@@ -12,8 +12,7 @@ describe("the compiler's errors about guarded functions", () => {
   before(() => mkdir(folder, { recursive: true }));
   after(() => rm(folder, { recursive: true, force: true }));
 
-  it("name `toArguments` wherever it is missing.", async function () {
-    this.timeout(60_000);
+  it("name `toArguments` wherever it is missing.", async () => {
     const text = await readFile(join(import.meta.dirname, "typed-caller.ts"), "utf8");
     const shown = text.replaceAll("../../src/", `${ROOT}/src/`).replaceAll(MISSING, "// Missing:");
     await writeFile(join(folder, "caller.ts"), shown);

@@ -445,7 +445,11 @@ const POINTS: readonly (readonly [point: string, attack: (scene: Scene) => Promi
   [
     "a mandate with many faults says how many more there are where they do not fit",
     async (scene) => {
-      const rule = { type: "action", decision: "block", conditions: { match_action_types: ["a*b", "c*d"] } };
+      const rule = {
+        type: "action",
+        decision: "block",
+        conditions: { match_action_types: ["*a*b*c*d*", "*e*f*g*h*"] },
+      };
       const request = { name: "faulty", rules: Array<JsonObject>(50).fill(rule) };
       const { code, message, violations } = await scene.call("MandateService.CreateMandate", request);
       expect(code).to.equal("INVALID_ARGUMENT");

@@ -82,12 +82,14 @@ function read<T>(name: string): T {
   return JSON.parse(readFileSync(join(DATA, `${name}.json`), "utf8")) as T;
 }
 
-/** The files of unary cases: one for each service, and the bad inputs. */
+/** The files of unary cases: one for each service, expressions of rules, and the bad inputs. */
 export const UNARY_FILES = [
   "agents",
   "departments",
   "tools",
   "mandates",
+  "expressions",
+  "lists",
   "enforcement",
   "dry-runs",
   "escalations",

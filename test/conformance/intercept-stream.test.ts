@@ -107,6 +107,71 @@ describe("EnforcementService.InterceptStream over gRPC", () => {
     expect(await caseRun.mark()).to.equal(before);
   });
 
+  it("claims and reports beside decisions, each reply under the id of its request", async () => {
+    const service = await openService();
+    const caseRun = await createGrpcScene(service);
+    await caseRun.prepare(["agent", "allowed", "blocking", "blocked"]);
+    const [allowed, blocked] = [caseRun.fill("{{allowed.decision_id}}"), caseRun.fill("{{blocked.decision_id}}")];
+    const ids = [1, 2, 3, 4, 5, 6].map((digit) => `00000000-0000-4000-8000-00000000000${digit}`);
+    const claim = { decision_id: allowed, claim_id: randomUUID() };
+    const report = { decision_id: allowed, status: "succeeded", amount: 2 };
+    const first = await exchange(service, await caseRun.keyOf({}), [{ claim, request_id: ids[0] as string }]);
+    expect(first.replies[0]).to.deep.include({ request_id: ids[0], response: null, error: null });
+    expect(first.replies[0]?.claim).to.deep.include({ claimed: true, report_outcome: true });
+    const { replies, code } = await exchange(service, await caseRun.keyOf({}), [
+      { report, request_id: ids[1] as string },
+      { claim: { ...claim, claim_id: randomUUID() }, request_id: ids[2] as string },
+      { report: { ...report, decision_id: blocked }, request_id: ids[3] as string },
+      { report: { ...report, status: "unknown" }, request_id: ids[4] as string },
+      {
+        intercept: {
+          agent_id: caseRun.fill("{{agent.agent.agent_id}}"),
+          action_type: "a",
+          request_id: ids[5] as string,
+        },
+      },
+    ]);
+    expect(code).to.equal(0);
+    const [reported, other, refused, invalid, decided] = sorted(replies);
+    expect((reported?.report as JsonObject | undefined)?.outcome).to.deep.include({ status: "succeeded", amount: 2 });
+    expect([other, refused, invalid].map((reply) => reply?.error?.reason)).to.deep.equal([
+      "ALREADY_CLAIMED",
+      "NOT_ALLOWED",
+      "INVALID_FIELD",
+    ]);
+    expect(decided?.response?.decision).to.equal("allow");
+  });
+
+  it("refuses requests that are none, several at once, or without an id of their reply", async () => {
+    const service = await openService();
+    const caseRun = await createGrpcScene(service);
+    await caseRun.prepare(["agent", "allowed"]);
+    const decision_id = caseRun.fill("{{allowed.decision_id}}");
+    const [claim, report] = [
+      { decision_id, claim_id: randomUUID() },
+      { decision_id, status: "succeeded" },
+    ];
+    const intercept = {
+      agent_id: caseRun.fill("{{agent.agent.agent_id}}"),
+      action_type: "a",
+      request_id: randomUUID(),
+    };
+    const request_id = randomUUID();
+    const before = await caseRun.mark();
+    const { replies, code } = await exchange(service, await caseRun.keyOf({}), [
+      { claim },
+      { report },
+      { claim, report, request_id },
+      { intercept, claim, request_id },
+      { intercept, request_id },
+      { claim, request_id: "1" },
+      { request_id },
+    ]);
+    expect(code).to.equal(0);
+    expect(replies.map(({ error }) => error?.reason)).to.deep.equal(Array.from({ length: 7 }, () => "INVALID_FIELD"));
+    expect(await caseRun.mark()).to.equal(before);
+  });
+
   it("answers a retry with the first decision, over whichever wire it came", async () => {
     const service = await openService();
     const caseRun = await createGrpcScene(service);

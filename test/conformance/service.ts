@@ -48,6 +48,7 @@ const TABLES = [
   ["authority", "(t.id, t.sealed, t.ended_at_ms, t.secret_hash)"],
   ["revocation", "t"],
   ["incident", "t"],
+  ["action_outcome", "t"],
   ["webhook", "(t.webhook_id, t.url, t.events, t.is_active, t.sealed_secret, t.sealed_old_secret)"],
   ["webhook_delivery", "t"],
   ["redaction_settings", "t"],
@@ -57,7 +58,7 @@ const TABLES = [
   ["mcp_tool", "t"],
   [
     "workspace",
-    "(t.name, t.default_decision, t.initial_trust_tenths, t.approval_ignores, t.escalation_ttl_seconds, t.approval_ttl_seconds, t.four_eyes, t.max_pending_escalations_per_agent, t.key_ttl_days, t.halted)",
+    "(t.name, t.default_decision, t.initial_trust_tenths, t.approval_ignores, t.escalation_ttl_seconds, t.approval_ttl_seconds, t.four_eyes, t.max_pending_escalations_per_agent, t.key_ttl_days, t.halted, t.rate_limit_key, t.rate_limit_workspace, t.outcomes, t.outcome_timeout_seconds)",
   ],
 ] as const;
 

@@ -7,6 +7,7 @@ import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import {
   APPEARANCES,
   assertAccessible,
+  assertColumns,
   assertFits,
   type Dashboard,
   describeInBrowser,
@@ -91,6 +92,36 @@ describeInBrowser("the agents and departments of the dashboard", () => {
     await page.click("[data-action=clear-filters]");
     await page.getByText("Bert").waitFor();
     expect(new URL(page.url()).search).to.equal("");
+  });
+
+  it("opens the agent that was pressed, also if the list becomes another before the press ends.", async () => {
+    const page = await open("/agents?order=name");
+    const row = page.locator(".agents-row", { hasText: "Bert" });
+    await row.waitFor();
+    let answer = (): void => undefined;
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await page.route("**/agentcontrol.v1.AgentService/ListAgents*", async (route) => {
+      await answered;
+      await route.continue();
+    });
+    const asked = page.waitForRequest("**/agentcontrol.v1.AgentService/ListAgents*");
+    await page.fill("[name=q]", "b");
+    await asked;
+    expect(await names(page), "while it is read").to.include.members(["Anna", "Andreas", "Bert"]);
+    await row.getByRole("link").hover();
+    await page.mouse.down();
+    const read = page.waitForResponse("**/agentcontrol.v1.AgentService/ListAgents*");
+    answer();
+    await (await read).finished();
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    expect(await names(page), "while the pointer is down").to.include("Anna");
+    await page.mouse.up();
+    await page.waitForURL(`**/agents/${await agentId("Bert")}`);
+    await page.goBack();
+    await page.locator(".agents-row", { hasText: "Anna" }).waitFor({ state: "detached" });
+    expect(await names(page)).to.deep.equal(["Bert"]);
   });
 
   it("creates departments, adds and removes members, and shows why one cannot be deleted.", async () => {
@@ -181,8 +212,8 @@ describeInBrowser("the agents and departments of the dashboard", () => {
       const sales = departments.find((each) => each.name === "Sales")?.departmentId;
       const page = await open("/agents", appearance);
       await page.waitForSelector(".agents-row");
+      await assertColumns(page, "Agents", ["Name", "Trust", "Status", "Departments", "Last action"]);
       await assertAccessible(page);
-      await assertFits(page);
       await screenshot(page, `agents-${name}`);
       await page.click("[data-action=register]");
       await assertAccessible(page);

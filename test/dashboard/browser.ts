@@ -130,23 +130,35 @@ export async function screenshot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
 }
 
-interface AxeViolation {
+/** Fault that axe-core found. */
+export interface AxeViolation {
   readonly id: string;
   readonly impact: string | null;
   readonly help: string;
   readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
 }
 
-/** Asserts that axe-core finds nothing serious or critical on a page (WCAG 2.2 A and AA). */
-export async function assertAccessible(page: Page): Promise<void> {
-  await page.evaluate(axe.source);
-  const found = await page.evaluate(async () => {
+const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+/** Rules whose result depends on the theme. */
+const AXE_COLOURS = ["color-contrast", "link-in-text-block"];
+
+/**
+ * Returns the serious and critical faults that axe-core finds on a page (WCAG 2.2 A and AA); of `colours` alone, those that a theme
+ * may have.
+ */
+export async function seriousViolations(page: Page, of?: "colours"): Promise<readonly AxeViolation[]> {
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe.source);
+  const runOnly = of === undefined ? { type: "tag", values: AXE_TAGS } : { type: "rule", values: AXE_COLOURS };
+  const found = await page.evaluate(async (only) => {
     const inPage = (window as unknown as { axe: { run(options: object): Promise<{ violations: unknown[] }> } }).axe;
-    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
-    return (await inPage.run({ runOnly: { type: "tag", values: tags } })).violations;
-  });
-  const serious = (found as AxeViolation[]).filter(({ impact }) => impact === "serious" || impact === "critical");
-  const text = serious.map(
+    return (await inPage.run({ runOnly: only, resultTypes: ["violations"] })).violations;
+  }, runOnly);
+  return (found as AxeViolation[]).filter(({ impact }) => impact === "serious" || impact === "critical");
+}
+
+/** Asserts that axe-core finds nothing serious or critical on a page. */
+export async function assertAccessible(page: Page): Promise<void> {
+  const text = (await seriousViolations(page)).map(
     ({ id, help, nodes }) =>
       `${id}: ${help}\n  ${nodes
         .map(({ html, failureSummary }) => `${html} ${failureSummary ?? ""}`)
@@ -156,14 +168,18 @@ export async function assertAccessible(page: Page): Promise<void> {
   expect(text.join("\n"), `${page.url()}`).to.equal("");
 }
 
-/** Asserts that nothing of a page lies beside it, so that nobody has to scroll sideways. */
-export async function assertFits(page: Page): Promise<void> {
-  const wider = await page.evaluate(() =>
-    [document.documentElement, document.querySelector("main")]
+/** Returns the parts of a page that are wider than their place: the document, its content, a dialog. */
+export function widerThanThePage(page: Page): Promise<readonly string[]> {
+  return page.evaluate(() =>
+    [document.documentElement, document.querySelector("main"), document.querySelector("[role=dialog]")]
       .filter((element) => element !== null && element.scrollWidth > element.clientWidth + 1)
       .map((element) => `${element?.tagName} is ${element?.scrollWidth} wide in ${element?.clientWidth}`),
   );
-  expect(wider.join("; "), page.url()).to.equal("");
+}
+
+/** Asserts that nothing of a page lies beside it, so that nobody has to scroll sideways. */
+export async function assertFits(page: Page): Promise<void> {
+  expect((await widerThanThePage(page)).join("; "), page.url()).to.equal("");
 }
 
 /** Pixels of the widest page that shows cards: its navigation takes a fifth. */

@@ -104,6 +104,124 @@ describeInBrowser("the screen of a decision", () => {
     expect(sealed).to.contain('"action_type":"payment.send"');
   });
 
+  it("tells the time first, then what, why and what would have passed, then the context, the proof and the raw facts.", async () => {
+    const page = await open(await act(900), { width: 390 });
+    const parts = await page
+      .locator("[data-part]")
+      .evaluateAll((elements) =>
+        elements.map((element) => ({ part: element.getAttribute("data-part"), y: element.getBoundingClientRect().y })),
+      );
+    const names = ["time", "what", "why", "passes", "context", "proof", "facts"];
+    expect(parts.map(({ part }) => part)).to.deep.equal(names);
+    expect(parts.map(({ y }) => y)).to.deep.equal(parts.map(({ y }) => y).toSorted((a, b) => a - b));
+    const time = await page.locator("[data-part=time]").innerText();
+    expect(time).to.match(/^\w{3},? \d{1,2} \w{3,4} \d{4},? (at )?\d\d:\d\d:\d\d \S+/);
+    expect(time).to.match(/now$|\d (s|min|h) ago$/);
+    expect(await page.locator("[data-part=passes]").innerText()).to.contain("would allow at amount <= 500");
+  });
+
+  it("folds the proof to one line, which unfolds.", async () => {
+    const page = await open(await act(900));
+    const line = page.locator("[data-verdict=holds]");
+    expect((await line.innerText()).replaceAll(/\s+/g, " ")).to.contain("proven, 7 of 7");
+    const step = page.locator("[data-step=leaf]");
+    expect(await step.isVisible()).to.equal(false);
+    await page.locator("[data-action=show-proof]").focus();
+    await page.keyboard.press("Enter");
+    await step.waitFor();
+    await page.click("[data-action=show-proof]");
+    await step.waitFor({ state: "hidden" });
+  });
+
+  it("shows a completed sequence as a time line whose earlier steps lead to their decisions.", async () => {
+    const { rest } = dashboard.service;
+    await rest("POST /v1/enforce/mandates", {
+      name: "no leaks",
+      rules: [
+        {
+          type: "sequence",
+          decision: "block",
+          conditions: { mode: "ordered", steps: ["secret.read", "file.*", "http.post"], window_seconds: 600 },
+        },
+      ],
+    });
+    const otherId = await dashboard.service.agent("another");
+    const types = ["secret.read", "note.write", "file.save", "secret.read", "file.load", "http.get"];
+    const ids: Record<string, string> = {};
+    for (const [index, type] of types.entries()) ids[`${index} ${type}`] = await act(1, {}, type);
+    await rest("POST /v1/enforce/intercept", { agent_id: otherId, action_type: "file.other" });
+    const last = await act(1, {}, "http.post");
+    const page = await open(last);
+    const steps = page.getByRole("region", { name: "Sequence", exact: true }).locator("[data-id]");
+    await steps.nth(2).waitFor();
+    const shown = await steps.evaluateAll((rows) => rows.map((row) => row.getAttribute("data-id")));
+    expect(shown).to.deep.equal([ids["3 secret.read"], ids["4 file.load"], last]);
+    await steps.first().getByRole("link", { name: "secret.read" }).click();
+    await page.waitForURL(`**/decisions/${ids["3 secret.read"]}`);
+    await page.goBack();
+    await steps.nth(2).waitFor();
+    await assertAccessible(page);
+    await screenshot(page, "decision-sequence");
+  });
+
+  for (const { scope, expected } of [
+    { scope: "workspace", expected: ["stranger", "stranger"] },
+    { scope: "department", expected: ["colleague", "colleague"] },
+  ]) {
+    it(`names the agents that took the earlier steps of a sequence of the ${scope}.`, async () => {
+      const { rest } = dashboard.service;
+      const named: Record<string, string> = {};
+      for (const name of ["last", "colleague", "stranger"]) named[name] = await dashboard.service.agent(name);
+      const { department } = (await rest("POST /v1/enforce/departments", { name: `of ${scope}` })) as unknown as {
+        readonly department: { readonly department_id: string };
+      };
+      for (const name of ["last", "colleague"]) {
+        await rest(`PUT /v1/enforce/departments/${department.department_id}/members/${named[name]}`, {});
+      }
+      const types = ["take", "carry", "leave"].map((type) => `${type}.${scope}`);
+      const conditions = { mode: "ordered", steps: types, window_seconds: 600, scope };
+      await rest("POST /v1/enforce/mandates", {
+        name: scope,
+        rules: [{ type: "sequence", decision: "block", conditions }],
+      });
+      const attempt = async (name: string, action_type: string): Promise<string> => {
+        const request = { agent_id: named[name], action_type };
+        return (await rest("POST /v1/enforce/intercept", request)).decision_id as unknown as string;
+      };
+      for (const name of ["colleague", "stranger"]) for (const type of types.slice(0, 2)) await attempt(name, type);
+      const page = await open(await attempt("last", types[2] ?? ""));
+      const steps = page.getByRole("region", { name: "Sequence", exact: true }).locator("[data-id]");
+      await steps.nth(2).waitFor();
+      const texts = await steps.allInnerTexts();
+      for (const [index, name] of expected.entries()) expect(texts[index]).to.contain(`by ${name}`);
+    });
+  }
+
+  it("shows what happened before in the session, with the way to all of it.", async () => {
+    const { rest } = dashboard.service;
+    const { session } = (await rest("POST /v1/enforce/sessions", { agent_id: agentId, purpose: "May" })) as unknown as {
+      readonly session: { readonly session_id: string };
+    };
+    const inSession = async (action_type: string): Promise<string> => {
+      const request = { agent_id: agentId, action_type, session_id: session.session_id };
+      return (await rest("POST /v1/enforce/intercept", request)).decision_id as unknown as string;
+    };
+    const ids: string[] = [];
+    for (const type of ["read.a", "read.b"]) ids.push(await inSession(type));
+    await act(1, {}, "read.outside");
+    ids.push(await inSession("read.c"));
+    await inSession("read.later");
+    const page = await open(ids[2] ?? "");
+    const region = page.getByRole("region", { name: "Session", exact: true });
+    await region.locator("[data-id]").nth(2).waitFor();
+    const shown = await region
+      .locator("[data-id]")
+      .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-id")));
+    expect(shown).to.deep.equal(ids);
+    await region.getByRole("link", { name: /all of this session/i }).click();
+    await page.waitForURL(`**/decisions?session=${session.session_id}`);
+  });
+
   it("shows what callers wrote as text alone, and a long one in parts.", async () => {
     const page = await open(await act(1, { long: "x".repeat(50_000) }));
     expect(await page.evaluate(() => (window as unknown as { hacked?: number }).hacked)).to.equal(undefined);
@@ -182,6 +300,10 @@ describeInBrowser("the screen of a decision", () => {
   }
   const failed = async (page: Page): Promise<string | null> => {
     const step = await page.locator("[data-verdict=fails]").getAttribute("data-failed-step");
+    const alerts = page.getByRole("alert").filter({ hasText: `step “${step}” does not hold` });
+    await alerts.first().waitFor();
+    // A failed proof is unfolded, so that the fault is read without a press.
+    await page.locator(`[data-step=${step}][data-state=fails]`).waitFor();
     await page.context().close();
     return step;
   };

@@ -127,7 +127,7 @@ describeInBrowser("the feed of decisions", () => {
     expect(await words()).to.deep.equal(expected);
     expect(await page.getByText("drop.else").count()).to.equal(0);
     await page.click("[data-action=clear-filters]");
-    await page.getByText("drop.else", { exact: true }).waitFor();
+    await page.getByText("drop.else", { exact: true }).first().waitFor();
     expect(new URL(page.url()).search).to.equal("");
   });
 
@@ -144,6 +144,125 @@ describeInBrowser("the feed of decisions", () => {
     await page.getByText("No decision fits the filters").waitFor();
     await page.goto("/decisions?since=nonsense&decision=maybe&agent=%3Cb%3E");
     await page.waitForSelector("[data-screen=decisions]");
+  });
+
+  it("finds an agent by its name, shows the name, and Back takes the filter away.", async () => {
+    const page = await live(await dashboard.open("/decisions"));
+    const all = await page.locator(ROW).count();
+    const agent = page.getByRole("combobox", { name: "Agent" });
+    await agent.fill("rea");
+    await page.getByRole("option", { name: /reader/ }).waitFor();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`**/decisions?agent=${otherId}`);
+    await live(page);
+    expect(await agent.inputValue()).to.equal("reader");
+    expect(new Set(await page.locator(`${ROW} .feed-agent`).allInnerTexts())).to.deep.equal(new Set(["reader"]));
+    await page.reload();
+    await live(page);
+    await page.waitForFunction(() => document.querySelector<HTMLInputElement>("input[name=agent]")?.value === "reader");
+    await page.goBack();
+    await page.waitForURL((url) => url.search === "");
+    await page.waitForFunction(([row, count]) => document.querySelectorAll(row as string).length === count, [
+      ROW,
+      all,
+    ] as const);
+    expect(await agent.inputValue()).to.equal("");
+    await agent.fill("payer");
+    await page.getByRole("option", { name: /payer/ }).click();
+    await page.waitForURL(`**/decisions?agent=${agentId}`);
+    expect(await agent.inputValue()).to.equal('payer[U+00A0]<img src=x onerror="window.hacked=1">');
+    await agent.fill("");
+    await page.waitForURL((url) => url.search === "");
+  });
+
+  it("applies what is typed without Enter, once, and Back takes it away.", async () => {
+    const page = await live(await dashboard.open("/decisions"));
+    await page.locator("input[name=action_type]").pressSequentially("drop.*");
+    await page.waitForURL((url) => url.searchParams.get("action_type") === "drop.*");
+    await page.getByText("drop.x", { exact: true }).first().waitFor();
+    await page.locator("input[name=tool]").pressSequentially("none");
+    await page.waitForURL((url) => url.searchParams.get("tool") === "none");
+    await page.goBack();
+    await page.waitForURL((url) => !url.searchParams.has("tool") && url.searchParams.get("action_type") === "drop.*");
+    expect(await page.inputValue("input[name=tool]")).to.equal("");
+    await page.goBack();
+    await page.waitForURL((url) => url.search === "");
+  });
+
+  it("has times to press: today, yesterday, the last seven days, in the zone of the page.", async () => {
+    const context = await dashboard.browser.newContext({ baseURL: dashboard.service.http, timezoneId: "Asia/Kolkata" });
+    await context.request.post("/dashboard/sign-in", { data: { key: dashboard.service.adminKey } });
+    const page = await live(await dashboard.open("/decisions", { context }));
+    const press = async (title: string): Promise<URLSearchParams> => {
+      const button = page.getByRole("group", { name: "Time" }).getByRole("button", { name: title, exact: true });
+      await button.click();
+      await page.locator("[data-action^=preset][aria-pressed=true]", { hasText: title }).waitFor();
+      return new URL(page.url()).searchParams;
+    };
+    const midnight = (since: string | null): string =>
+      new Date(since ?? "").toLocaleTimeString("en-GB", { timeZone: "Asia/Kolkata" });
+    const today = await press("Today");
+    expect(midnight(today.get("since"))).to.equal("00:00:00");
+    expect(today.has("until")).to.equal(false);
+    await live(page);
+    const yesterday = await press("Yesterday");
+    expect(yesterday.get("until")).to.equal(today.get("since"));
+    expect(Date.parse(yesterday.get("until") ?? "") - Date.parse(yesterday.get("since") ?? "")).to.equal(86_400_000);
+    await page.waitForSelector("[data-link=off]");
+    const week = await press("7 days");
+    expect(Date.parse(today.get("since") ?? "") - Date.parse(week.get("since") ?? "")).to.equal(6 * 86_400_000);
+    await page.goBack();
+    await page.locator("[data-action^=preset][aria-pressed=true]", { hasText: "Yesterday" }).waitFor();
+    await context.close();
+  });
+
+  it("shows what was allowed quietly, beside what was blocked or escalated.", async () => {
+    const page = await live(await dashboard.open("/decisions"));
+    const colorOf = (word: string): Promise<string> =>
+      page
+        .locator(`${ROW} [data-decision=${word}] .feed-action`)
+        .first()
+        .evaluate((row) => getComputedStyle(row).color);
+    const loud = await colorOf("block");
+    expect(await colorOf("escalate")).to.equal(loud);
+    expect(await colorOf("allow")).not.to.equal(loud);
+  });
+
+  it("counts the filtered decisions over time, says what it cannot count by, and a bar narrows the time.", async () => {
+    const page = await live(await dashboard.open("/decisions"));
+    const chart = page.getByRole("region", { name: "Decisions over time" });
+    const summary = (): Promise<string> => chart.locator("figcaption").innerText();
+    await chart.locator("figcaption").waitFor();
+    const { totals } = (await dashboard.service.rest("GET /v1/enforce/decisions:summary")) as unknown as {
+      readonly totals: { readonly allow: string; readonly block: string; readonly escalate: string };
+    };
+    expect(await summary()).to.contain(
+      `${totals.allow} allowed, ${totals.escalate} escalated, ${totals.block} blocked`,
+    );
+    expect(await chart.getByRole("heading").innerText()).to.equal("All decisions, last 24 hours");
+    await page.selectOption("select[name=decision]", "block");
+    await chart.getByRole("heading", { name: "Blocked decisions, last 24 hours" }).waitFor();
+    expect(await summary()).to.contain(`0 allowed, 0 escalated, ${totals.block} blocked`);
+    await page.fill("input[name=tool]", "send_payment");
+    await chart.getByRole("heading", { name: "Blocked decisions, whatever their tool, last 24 hours" }).waitFor();
+    await page.fill("input[name=tool]", "");
+    await page.waitForURL((url) => !url.searchParams.has("tool"));
+    await page.goto(`/decisions?agent=${agentId}&decision=block`);
+    await live(page);
+    const bar = chart.locator("[data-action=open-decisions]");
+    await bar.focus();
+    await page.keyboard.press("End");
+    await page.keyboard.press("Enter");
+    await page.waitForURL((url) => url.searchParams.has("since") && url.searchParams.has("until"));
+    const narrowed = new URL(page.url()).searchParams;
+    expect([narrowed.get("agent"), narrowed.get("decision")]).to.deep.equal([agentId, "block"]);
+    const [since, until] = [Date.parse(narrowed.get("since") ?? ""), Date.parse(narrowed.get("until") ?? "")];
+    expect(until - since).to.equal(1_800_000);
+    expect(since).to.be.at.most(Date.now());
+    await chart.locator("figcaption", { hasText: /blocked/ }).waitFor();
+    await page.goBack();
+    await page.waitForURL((url) => !url.searchParams.has("since"));
   });
 
   it("shows hostile names inert.", async () => {

@@ -20,7 +20,15 @@ describeInBrowser("the escalations", () => {
   let page: Page;
   let agentId: string;
 
-  const card = (id: string, on = page) => on.locator(`[data-id="${id}"]`);
+  /** Line of a pending escalation. */
+  const row = (id: string, on = page) => on.locator(`[data-id="${id}"]`);
+  /** Card of the selected escalation, or of the one that a page shows. */
+  const card = (id: string, on = page) => on.locator(`#card-${id}`);
+  /** Selects an escalation: another may be selected still, which somebody has just answered. */
+  const choose = async (id: string, on = page) => {
+    await row(id, on).getByRole("link").click();
+    return card(id, on);
+  };
   const answered = (id: string, on = page) => on.locator(`[data-answered="${id}"]`);
 
   /** Attempts a payment over REST; gives the escalation. */
@@ -80,14 +88,17 @@ describeInBrowser("the escalations", () => {
     const first = page.locator("[data-id^=esc_]");
     await first.waitFor();
     const id = (await first.getAttribute("data-id")) ?? "";
-    await first.locator("[data-argument=amount]").waitFor();
-    const text = await first.innerText();
+    const line = await first.innerText();
+    expect(line).to.contain("payment.send").and.contain("payer").and.contain("amount").and.contain("€750.00");
+    const shown = await choose(id);
+    await shown.locator("[data-argument=amount]").getByText("€750.00").waitFor();
+    const text = await shown.innerText();
     expect(text).to.contain("payment.send").and.contain("payer").and.contain("amount > 100").and.contain("750");
     expect(text).to.contain("would allow at amount <= 100");
-    await first.locator("[data-argument=amount]").getByText("number · what is paid").waitFor();
+    await shown.locator("[data-argument=amount]").getByText("number · what is paid").waitFor();
     expect(await page.title()).to.match(/^\(1\) Escalations/);
     expect(await page.locator("[data-count=escalations]").innerText()).to.equal("1");
-    await first.locator("[data-action=approve]").click();
+    await shown.locator("[data-action=approve]").click();
     await call;
     expect(paid).to.deep.equal([[750, "ACME"]]);
     await answered(id).getByText(/^Used/).waitFor();
@@ -127,7 +138,7 @@ describeInBrowser("the escalations", () => {
     await act("wire.look", { session_id });
     await act("wire.check", { session_id });
     const { escalation_id: id } = await act("wire.send", { session_id, on_behalf_of: principal });
-    const shown = card(String(id));
+    const shown = await choose(String(id));
     await shown.getByRole("heading", { name: "Just before, in this session" }).waitFor();
     await shown.locator(".before li").nth(1).waitFor();
     expect(await shown.locator(".before li a").allInnerTexts()).to.deep.equal(["wire.check", "wire.look"]);
@@ -181,7 +192,7 @@ describeInBrowser("the escalations", () => {
           requestAnimationFrame(look);
         };
         look();
-      }, `[data-id="${id}"] [data-action=approve]`);
+      }, `#card-${id} [data-action=approve]`);
       for (const path of ["/escalations", `/escalations/${id}`]) {
         await shown.goto(path);
         await card(id, shown).locator(".bar").nth(1).waitFor();
@@ -199,10 +210,9 @@ describeInBrowser("the escalations", () => {
       () => undefined,
       (error: unknown) => error,
     );
-    // Leaves out the cards that were answered before, which stay for a while.
-    await page.reload();
     const first = page.locator("[data-id^=esc_]", { hasText: "751" });
-    await first.locator("[data-action=reject]").click();
+    await first.getByRole("link").click();
+    await page.click("[data-action=reject]");
     await page.getByText("The amount or the recipient is wrong. Check it and ask again.").click();
     await page.click("[role=dialog] [data-action=confirm]");
     const error = await call;
@@ -217,26 +227,29 @@ describeInBrowser("the escalations", () => {
 
   it("are approved with changed arguments, after the difference was shown.", async () => {
     const id = await ask({ amount: 900, currency: "EUR", to: "ACME" });
-    await card(id).locator("[data-action=edit]").click();
+    await (await choose(id)).locator("[data-action=edit]").click();
     await page.fill('[name="argument.amount"]', "9,5");
     expect(await page.locator("[role=dialog] .fault-text").innerText()).to.equal("must be a number");
     expect(await page.locator("[data-action=review]").isDisabled()).to.equal(true);
     await page.fill('[name="argument.amount"]', "9000");
     await page.click("[data-action=review]");
     const row = page.locator("[role=dialog] [data-argument=amount]");
-    expect([await row.locator("del").innerText(), await row.locator("ins").innerText()]).to.deep.equal(["900", "9000"]);
+    expect([await row.locator("del").innerText(), await row.locator("ins").innerText()]).to.deep.equal([
+      "€900.00",
+      "€9,000.00",
+    ]);
     await page.click("[role=dialog] [data-action=confirm]");
     await page.locator("[role=dialog] [role=alert]").getByText("amount > 5000").first().waitFor();
     await page.click("[data-action=back]");
     await page.fill('[name="argument.amount"]', "400");
     await page.click("[data-action=review]");
     await page.click("[role=dialog] [data-action=confirm]");
-    await answered(id).getByText("approved with other arguments").waitFor();
+    await answered(id).locator(".badge.is-good", { hasText: "approved with other arguments" }).waitFor();
     await answered(id).getByText("What was changed").click();
     const changed = answered(id).locator(".outcome [data-argument=amount]");
     expect([await changed.locator("del").innerText(), await changed.locator("ins").innerText()]).to.deep.equal([
-      "900",
-      "400",
+      "€900.00",
+      "€400.00",
     ]);
     const { escalation } = await dashboard.service.rest(`GET /v1/enforce/escalations/${id}`);
     const record = escalation as unknown as { status: string; replaced_by: string; edited_arguments: object };
@@ -255,16 +268,16 @@ describeInBrowser("the escalations", () => {
   it("let one of two people win, and tell the other who.", async () => {
     const id = await ask({ amount: 800, to: "TWO" });
     const other = await dashboard.open("/escalations");
-    await card(id, other).waitFor();
-    await card(id).waitFor();
+    await row(id, other).waitFor();
+    await row(id).waitFor();
     // The other page does not hear of it before it presses.
     await other.evaluate(() => window.dispatchEvent(new Event("offline")));
     await other.context().setOffline(false);
     await dashboard.service.resolve(id, "rejected");
     for (const on of [other, page]) await answered(id, on).locator('.actor[title^="key_"]').waitFor();
-    expect(await card(id, other).count()).to.equal(0);
+    expect(await row(id, other).count()).to.equal(0);
     const raced = await ask({ amount: 801, to: "TWO" });
-    await Promise.all([card(raced).waitFor(), card(raced, other).waitFor()]);
+    await Promise.all([choose(raced), choose(raced, other)]);
     const press = (on: Page) =>
       card(raced, on)
         .locator("[data-action=approve]")
@@ -285,7 +298,7 @@ describeInBrowser("the escalations", () => {
     await late.context().route("**/WatchEscalations", (route) => route.abort());
     await late.goto(`/escalations/${id}`);
     await card(id, late).locator("[data-action=approve]").waitFor();
-    await card(id).locator("[data-action=approve]").click();
+    await (await choose(id)).locator("[data-action=approve]").click();
     await answered(id).getByText("approved", { exact: true }).waitFor();
     const { escalation } = await rest(`GET /v1/enforce/escalations/${id}`);
     const { resolved_by_name: first } = escalation as unknown as { resolved_by_name: string };
@@ -334,37 +347,47 @@ describeInBrowser("the escalations", () => {
     const ids = [
       await ask({ amount: 200, currency: "EUR", to: "A" }),
       await ask({ amount: 200.1, currency: "EUR", to: "B" }),
+      await ask({ amount: 900, currency: "USD", to: "C" }, { agent_id: await dashboard.service.agent("second payer") }),
     ];
     expect(await ask({ amount: 200, currency: "EUR", to: "A" })).to.equal(ids[0]);
-    await card(ids[0] ?? "")
-      .getByText("asked 2 times")
+    await (await choose(ids[0] ?? "")).getByText("asked 2 times").waitFor();
+    expect(await page.locator(".virtual [data-id^=esc_]").count()).to.equal(3);
+    await row(ids[0] ?? "")
+      .getByText("asked 2×")
       .waitFor();
-    expect(await page.locator("[data-id^=esc_]").count()).to.equal(2);
-    for (const id of ids) await card(id).locator("[data-action=select]").check();
+    for (const id of ids) await row(id).locator("[data-action=select]").check();
     await page.click("[data-action=batch]");
-    await page.getByText("amount in EUR: 400.1").waitFor();
+    await page.locator("[role=dialog] tbody").getByText("amount: €400.10").waitFor();
+    const total = page.locator("[role=dialog] tfoot");
+    expect((await total.innerText()).split(/\s*[\t\n]\s*/)).to.deep.equal([
+      "In all",
+      "3",
+      "amount: €400.10",
+      "amount: $900.00",
+    ]);
     await screenshot(page, "escalations-batch");
     await page.click("[role=dialog] [data-action=confirm]");
-    await page.getByText("Approved 2 of 2.").waitFor();
+    await page.getByText("Approved 3 of 3.").waitFor();
     await page.getByText("Nothing waits for a person").waitFor();
   });
 
   it("are extended, and leave the queue when their time is up.", async () => {
     const id = await ask({ amount: 300, to: "EXTEND" });
-    await card(id).locator("[data-action=extend]").click();
+    await (await choose(id)).locator("[data-action=extend]").click();
     await page.click("[data-action=extend-86400]");
     await card(id).getByText(/^1 d/).waitFor();
     await dashboard.service.resolve(id, "rejected");
     await dashboard.service.rest("PATCH /v1/admin/workspaces/default", { escalation_ttl_seconds: 1 });
     const short = await ask({ amount: 301, to: "SHORT" });
     await answered(short).getByText("its time was up").waitFor();
-    expect(await card(short).count()).to.equal(0);
+    expect(await row(short).count()).to.equal(0);
     await dashboard.service.rest("PATCH /v1/admin/workspaces/default", { escalation_ttl_seconds: 3_600 });
   });
 
   it("take single keys, which can be switched off.", async () => {
     const ids = [await ask({ amount: 111, to: "K1" }), await ask({ amount: 112, to: "K2" })] as [string, string];
-    await card(ids[1]).waitFor();
+    await row(ids[1]).waitFor();
+    await choose(ids[0]);
     await page.locator("main").press("j");
     await page.locator("main").press("r");
     await page.waitForSelector("[role=dialog]");
@@ -378,7 +401,7 @@ describeInBrowser("the escalations", () => {
     await page.uncheck("[data-action=shortcuts]");
     await page.locator("main").press("a");
     await page.reload();
-    await card(ids[0]).waitFor();
+    await row(ids[0]).waitFor();
     expect(await page.locator("[data-action=shortcuts]").isChecked()).to.equal(false);
     await page.locator("main").press("a");
     await page.check("[data-action=shortcuts]");
@@ -390,15 +413,16 @@ describeInBrowser("the escalations", () => {
     const trace = (trace: string) => ({ metadata: { arguments: { amount: 250, currency: "EUR", to: "SAME" }, trace } });
     const ids = [await ask({}, trace("1")), await ask({}, trace("2")), await ask({}, trace("3"))] as const;
     expect(new Set(ids).size).to.equal(3);
-    await card(ids[0]).getByText("3 identical").waitFor();
+    await row(ids[0]).getByText("3 identical").waitFor();
+    await choose(ids[0]);
     expect(await page.locator("[data-id^=esc_]").count()).to.equal(1);
     await card(ids[0]).locator("[data-action=approve]").click();
     await card(ids[1]).getByText("2 identical").waitFor();
-    // The answered card stays where it was.
+    // The answered line stays where it was.
     await page.locator(`.virtual [data-answered="${ids[0]}"]`).getByText("approved", { exact: true }).waitFor();
     await page.waitForTimeout(MOVED_MS);
     await card(ids[1]).locator("[data-action=approve-identical]").click();
-    await page.getByText("amount in EUR: 500").waitFor();
+    await page.getByText("amount: €500.00").waitFor();
     await page.click("[role=dialog] [data-action=confirm]");
     await page.getByText("Approved 2 of 2.").waitFor();
     await page.getByText("Nothing waits for a person").waitFor();
@@ -406,7 +430,8 @@ describeInBrowser("the escalations", () => {
 
   it("that somebody else answers keep the mark, so that no key reaches the card that follows.", async () => {
     const ids = [await ask({ amount: 121, to: "M1" }), await ask({ amount: 122, to: "M2" })] as const;
-    await card(ids[1]).waitFor();
+    await row(ids[1]).waitFor();
+    await choose(ids[0]);
     await page.locator(`#card-${ids[0]}.is-focused`).waitFor();
     // A key that comes with the mark may be meant for the card before.
     await page.waitForTimeout(MOVED_MS);
@@ -422,7 +447,7 @@ describeInBrowser("the escalations", () => {
 
   it("are edited as JSON too, with arguments that were not there, and show the service's faults at them.", async () => {
     const id = await ask({ amount: 910, to: "JSON" });
-    await card(id).locator("[data-action=edit]").click();
+    await (await choose(id)).locator("[data-action=edit]").click();
     await page.fill('[name="argument.amount"]', "9100");
     await page.click("[data-action=review]");
     await page.click("[role=dialog] [data-action=confirm]");
@@ -451,7 +476,7 @@ describeInBrowser("the escalations", () => {
       [`note${HOSTILE}`]: "\u05e9\u05dc\u05d5\u05dd",
       long: "x".repeat(900_000),
     });
-    const shown = card(id);
+    const shown = await choose(id);
     await shown.waitFor();
     const text = await shown.locator("[data-argument=to]").innerText();
     expect(text).to.contain("<script>").and.contain("U+202E").and.contain("U+0007").and.contain("U+200B");
@@ -472,29 +497,44 @@ describeInBrowser("the escalations", () => {
       String((await rest("POST /v1/admin/keys", { name: role, role, owner })).secret);
     const id = await ask({ amount: 600, to: "EYES" });
     const auditor = await dashboard.open("/escalations", { key: await key("auditor") });
-    await card(id, auditor).getByText("A key of the role operator or admin can answer.").waitFor();
+    await (await choose(id, auditor)).getByText("A key of the role operator or admin can answer.").waitFor();
     expect(await auditor.locator("[data-action=approve], [data-action=select]").count()).to.equal(0);
     await rest("PATCH /v1/admin/workspaces/default", { four_eyes: true });
-    await card(id).locator("[data-action=approve]").click();
+    await (await choose(id)).locator("[data-action=approve]").click();
     await card(id).locator(".answers [role=alert]").waitFor();
     const operator = await dashboard.open("/escalations", { key: await key("operator") });
-    await card(id, operator).locator("[data-action=approve]").click();
+    await (await choose(id, operator)).locator("[data-action=approve]").click();
     await answered(id, operator).waitFor();
     await auditor.close();
     const edited = await ask({ amount: 610, to: "EDITED" });
-    await card(edited, operator).locator("[data-action=edit]").click();
+    await (await choose(edited, operator)).locator("[data-action=edit]").click();
     await operator.fill("[name='argument.amount']", "410");
     await operator.click("[data-action=review]");
     await operator.click("[role=dialog] [data-action=confirm]");
     await operator.getByText("Another person has to approve it now.").waitFor();
-    await answered(edited, operator).getByText("edited: another person has to approve it").waitFor();
+    const waiting = answered(edited, operator).locator(".badge.is-wait");
+    await waiting.getByText("edited: another person has to approve it").waitFor();
     const { escalation } = await rest(`GET /v1/enforce/escalations/${edited}`);
     const waits = String((escalation as unknown as { replaced_by: string }).replaced_by);
-    await card(waits, operator).locator("[data-action=approve]").click();
+    await (await choose(waits, operator)).locator("[data-action=approve]").click();
     await card(waits, operator).locator(".answers [role=alert]").waitFor();
     const second = await dashboard.open("/escalations", { key: await key("operator", "second") });
-    await card(waits, second).locator("[data-action=approve]").click();
+    await (await choose(waits, second)).locator("[data-action=approve]").click();
     await answered(waits, second).locator(".actor", { hasText: "second" }).waitFor();
+    const outcome = answered(edited, operator).locator(".badge");
+    await outcome.getByText("approved with other arguments").waitFor();
+    expect(await outcome.getAttribute("class")).to.contain("is-good");
+    const refused = await ask({ amount: 611, to: "REFUSED" });
+    const { replacement } = await rest(
+      `POST /v1/enforce/escalations/${refused}/edit`,
+      { arguments: { amount: 411, to: "REFUSED" } },
+      await key("operator", "editor"),
+    );
+    const { escalation_id: proposed } = replacement as unknown as { escalation_id: string };
+    await answered(refused, operator).locator(".badge.is-wait").waitFor();
+    const rejection = { resolution: "rejected" };
+    await rest(`POST /v1/enforce/escalations/${proposed}/resolve`, rejection, await key("operator", "third"));
+    await answered(refused, operator).locator(".badge.is-bad", { hasText: "edited, then rejected" }).waitFor();
     await second.close();
     await rest("PATCH /v1/admin/workspaces/default", { four_eyes: false });
     await operator.close();
@@ -504,9 +544,12 @@ describeInBrowser("the escalations", () => {
     it(`are accessible (${name}).`, async () => {
       const id = await ask({ amount: 700, currency: "EUR", to: `ACME ${name}` });
       const shown = await dashboard.open("/escalations", appearance);
-      await card(id, shown).locator("[data-argument=amount]").waitFor();
+      await row(id, shown).waitFor();
       await assertAccessible(shown);
       await screenshot(shown, `escalations-${name}`);
+      // A phone shows the list alone, and the card on a page of its own.
+      await (await choose(id, shown)).locator("[data-argument=amount]").waitFor();
+      await assertAccessible(shown);
       await card(id, shown).locator("[data-action=edit]").click();
       await assertAccessible(shown);
       await screenshot(shown, `escalations-edit-${name}`);

@@ -1,12 +1,13 @@
 import { expect } from "chai";
 import type { Page } from "playwright-core";
-import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import { AdminService, OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { newPrivateKey } from "../support/harness.ts";
 import { startServer } from "../support/server.ts";
 import {
   APPEARANCES,
   assertAccessible,
+  assertColumns,
   assertFits,
   type Dashboard,
   describeInBrowser,
@@ -110,6 +111,8 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
     await page.click("[data-action=confirm]");
     await page.locator("[role=dialog] .fault").getByText("admin key").waitFor();
     await page.click("[data-action=cancel]");
+    expect(await page.locator("[data-action=retire]").isVisible()).to.equal(false);
+    await page.click("[data-action=signing-keys]");
     await page.click("[data-action=retire]");
     const confirm = page.locator("[role=dialog] [data-action=confirm]");
     expect(await confirm.isDisabled()).to.equal(true);
@@ -128,6 +131,7 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
     const [newest] = ((await response.json()) as { readonly keys: readonly { readonly kid: string }[] }).keys;
     const page = await open("/keys");
     const row = page.locator(`[data-id="${newest?.kid}"]`);
+    await page.click("[data-action=signing-keys]");
     await row.locator("[data-action=retire]").click();
     await page.fill("[name=confirm]", "another");
     const confirm = page.locator("[role=dialog] [data-action=confirm]");
@@ -173,12 +177,18 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
     await page.fill("[name=max_pending_escalations_per_agent]", "7");
     await page.fill("[name=key_ttl_days]", "365");
     await page.fill("[name=escalation_ttl_seconds]", "90");
+    await page.fill("[name=rate_limit_key]", "many");
+    await page.click("[data-action=save]");
+    await fieldOf(page, "rate_limit_key").getByText("calls per second").waitFor();
+    await page.fill("[name=rate_limit_key]", "1000:2000");
     await page.fill("[name=approval_ignores]", "traceparent\narguments");
     await page.click("[data-action=save]");
     await fieldOf(page, "approval_ignores").getByText("arguments").waitFor();
     await page.fill("[name=approval_ignores]", "traceparent\nbuild");
     await page.selectOption("[name=default_decision]", { label: "Escalate to a person" });
     await page.check("[name=four_eyes]");
+    await page.selectOption("[name=outcomes]", { label: "All allowed actions" });
+    await page.fill("[name=outcome_timeout_seconds]", "2");
     // What another admin changes meanwhile stays.
     await admin().updateWorkspace({ workspaceId: "default", unknownTools: Decision.BLOCK });
     await page.click("[data-action=save]");
@@ -188,8 +198,12 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
       initialTrust: 60.5,
       maxPendingEscalationsPerAgent: 7,
       keyTtlDays: 365,
+      rateLimitKey: "1000:2000",
+      rateLimitWorkspace: "",
       escalationTtlSeconds: 90,
       fourEyes: true,
+      outcomes: OutcomeTracking.ALL,
+      outcomeTimeoutSeconds: 7_200,
       defaultDecision: Decision.ESCALATE,
       unknownTools: Decision.BLOCK,
       approvalTtlSeconds: 3_600,
@@ -221,6 +235,8 @@ describeInBrowser("the keys and workspaces of the dashboard", () => {
     it(`is accessible (${name}).`, async () => {
       const page = await open("/keys", appearance);
       await page.waitForSelector(".keys-row");
+      await assertColumns(page, "Keys", ["Name", "Role", "State", "Created", "Actions"]);
+      await page.click("[data-action=signing-keys]");
       await page.waitForSelector(".signing-key");
       await assertAccessible(page);
       await assertFits(page);

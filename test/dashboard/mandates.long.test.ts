@@ -3,6 +3,7 @@ import type { Page } from "playwright-core";
 import {
   APPEARANCES,
   assertAccessible,
+  assertColumns,
   type Dashboard,
   describeInBrowser,
   openDashboard,
@@ -39,11 +40,22 @@ describeInBrowser("the mandates", () => {
       [...element.querySelectorAll(".cm-line")].map((line) => line.textContent).join("\n"),
     );
 
+  /** Waits until the editor's text matches; the verdict below it may still be that of the text before. */
+  const untilText = (pattern: RegExp) =>
+    page.waitForFunction(({ source }) => {
+      const lines = [...document.querySelectorAll(".cm-content .cm-line")].map((line) => line.textContent);
+      return new RegExp(source).test(lines.join("\n"));
+    }, pattern);
+
   before(async () => {
     dashboard = await openDashboard();
     const { rest } = dashboard.service;
     agentId = await dashboard.service.agent("payer");
-    const properties = { amount: { type: "number" }, to: { type: "string" } };
+    const properties = {
+      amount: { type: "number" },
+      to: { type: "string" },
+      method: { type: "string", enum: ["card", "wire", "cash"], description: "how it is paid" },
+    };
     await rest("POST /v1/enforce/tools", { name: "send_payment", input_schema: { type: "object", properties } });
     for (const amount of [5, 600, 700]) {
       await rest("POST /v1/enforce/intercept", {
@@ -89,6 +101,7 @@ describeInBrowser("the mandates", () => {
     await page.locator(".cm-tooltip-autocomplete li", { hasText: "amount" }).waitFor();
     expect(await page.locator(".cm-tooltip-autocomplete li").allInnerTexts()).to.deep.equal([
       "amountnumber",
+      "methodstring",
       "tostring",
     ]);
     await page.keyboard.press("Escape");
@@ -109,19 +122,57 @@ describeInBrowser("the mandates", () => {
     await page.fill("[name=types]", "payment.*, refund.*");
     await page.fill("[name=max_count]", "20");
     await page.click("[role=dialog] [data-action=confirm]");
-    await page.getByText("The text compiles.").waitFor();
+    await untilText(/max_count: 20/);
     const text = await textIn();
     expect(text)
       .to.match(/^# Kept\nname: payments\n/)
-      .and.contain("max_count: 20")
       .and.contain("- refund.*");
-    await page.click("[data-action=add-rule]");
-    await page.fill("[name=field]", "to");
-    await page.selectOption("[name=operator]", "in");
-    await page.fill("[name=value]", '["ACME", "B"]');
-    await page.click("[role=dialog] [data-action=confirm]");
     await page.getByText("The text compiles.").waitFor();
-    expect(await textIn()).to.match(/operator: in\n\s+value:\n\s+- ACME\n\s+- B/);
+    await page.click("[data-action=add-rule]");
+    await page.selectOption("[name=field]", "to");
+    await page.selectOption("[name=operator]", "in");
+    await page.fill("[name=value]", "ACME, B");
+    await page.click("[role=dialog] [data-action=confirm]");
+    await untilText(/operator: in\n\s+value:\n\s+- ACME\n\s+- B/);
+    await page.getByText("The text compiles.").waitFor();
+    await write(TEXT);
+    await page.getByText("The text compiles.").waitFor();
+  });
+
+  it("take a condition from a form that the tool's schema drives.", async () => {
+    const operators = () => page.locator("[name=operator] option").allInnerTexts();
+    const confirm = page.locator("[role=dialog] [data-action=confirm]");
+    await page.click("[data-action=add-rule]");
+    await page.selectOption("[name=field]", "amount");
+    expect(await operators())
+      .to.include("between")
+      .and.not.include("starts_with");
+    await page.selectOption("[name=operator]", "between");
+    await page.fill("[name=value]", "1");
+    await page.fill("[name=to]", "many");
+    await confirm.click();
+    await page
+      .locator(".field", { has: page.locator("[name=to]") })
+      .getByText("must be a number")
+      .waitFor();
+    await page.fill("[name=to]", "5");
+    await confirm.click();
+    await untilText(/operator: between\n\s+value:\n\s+- 1\n\s+- 5/);
+    await page.getByText("The text compiles.").waitFor();
+    await page.click("[data-action=add-rule]");
+    await page.selectOption("[name=field]", "method");
+    await page.getByText("how it is paid").waitFor();
+    expect(await operators())
+      .to.include("starts_with")
+      .and.not.include(">");
+    expect(await page.locator("[name=value] option").allInnerTexts()).to.deep.equal(["card", "wire", "cash"]);
+    await page.selectOption("[name=operator]", "in");
+    await page.getByLabel("wire").check();
+    await page.getByLabel("cash").check();
+    await assertAccessible(page);
+    await confirm.click();
+    await untilText(/field: method\n\s+operator: in\n\s+value:\n\s+- wire\n\s+- cash/);
+    await page.getByText("The text compiles.").waitFor();
     await write(TEXT);
     await page.getByText("The text compiles.").waitFor();
   });
@@ -325,6 +376,22 @@ describeInBrowser("the mandates", () => {
     await shown.close();
   });
 
+  it("are listed with what they decide and how often they fired, and found by a word of a rule.", async () => {
+    await page.goto("/mandates");
+    const row = page.locator(`[data-id="${mandateId}"]`);
+    const cell = (title: string) => row.locator(`[data-title="${title}"] .columns-value`);
+    await row.locator('[data-title="Fired in 7 days"]').filter({ hasText: /[1-9]/ }).waitFor();
+    expect(await cell("Mode").innerText()).to.equal("enforces");
+    expect(await cell("Rules").innerText()).to.match(/^\d argument rules?$/);
+    expect(await page.locator(".mandate-row").count()).to.equal(2);
+    await page.fill("input[name=q]", "SEND_pay");
+    await page.waitForURL(/q=SEND_pay/);
+    await page.locator(".mandate-row", { hasText: "evil" }).waitFor({ state: "detached" });
+    expect(await page.locator(".mandate-row").count()).to.equal(1);
+    await page.fill("input[name=q]", "nowhere");
+    await page.getByText("No mandate has this in its name or rules").waitFor();
+  });
+
   it("are archived after their name was typed.", async () => {
     await page.goto("/mandates");
     await page.locator(".mandate-row", { hasText: "evil" }).locator("a").click();
@@ -353,10 +420,90 @@ describeInBrowser("the mandates", () => {
     await fresh.close();
   });
 
+  describe("whose draft is not published", () => {
+    const CHANGED = "name: unpublished\nrules: []\n";
+    let writing: Page;
+
+    /** Opens the list, then a mandate from there, and changes its text. */
+    const draft = async (): Promise<string> => {
+      const { mandate } = await dashboard.service.rest("POST /v1/enforce/mandates", {
+        name: `draft ${Date.now()}`,
+        rules: [{ type: "action", decision: "block", conditions: { match_action_types: ["drafted"] } }],
+      });
+      const { mandate_id: id } = mandate as unknown as { mandate_id: string };
+      writing = await dashboard.open("/mandates");
+      await writing.click(`[data-id="${id}"] a`);
+      await editor(writing).waitFor();
+      await write(CHANGED, writing);
+      await writing.locator("[data-action=revert]").waitFor();
+      return id;
+    };
+    const question = () => writing.getByRole("dialog", { name: "Leave without publishing?" });
+    const path = () => new URL(writing.url()).pathname;
+
+    it("ask before a link leaves them, and keep the text for those who stay.", async () => {
+      const id = await draft();
+      await writing.click("[data-nav=limits]");
+      await question().locator("[data-action=stay]").click();
+      await question().waitFor({ state: "detached" });
+      expect([path(), await textIn(writing)]).to.deep.equal([`/mandates/${id}`, CHANGED]);
+      // Another part of the same mandate keeps it too.
+      await writing.getByRole("tab", { name: "History" }).click();
+      await writing.getByRole("tab", { name: "Text" }).click();
+      expect(await textIn(writing)).to.equal(CHANGED);
+      await writing.click("[data-nav=limits]");
+      await question().locator("[data-action=leave]").click();
+      await writing.waitForURL(/\/limits$/);
+      await writing.click("[data-nav=vault]");
+      await writing.waitForSelector("[data-screen=vault]");
+      expect(await question().count()).to.equal(0);
+    });
+
+    it("ask before Back leaves them.", async () => {
+      const id = await draft();
+      await writing.goBack();
+      await question().locator("[data-action=stay]").click();
+      await question().waitFor({ state: "detached" });
+      expect([path(), await textIn(writing)]).to.deep.equal([`/mandates/${id}`, CHANGED]);
+      await writing.goBack();
+      await question().locator("[data-action=leave]").click();
+      await writing.waitForURL(/\/mandates$/);
+      await writing.waitForSelector("[data-screen=mandates]");
+    });
+
+    it("let the browser ask before the tab is closed or another site opened.", async () => {
+      await draft();
+      const asked = writing.waitForEvent("dialog");
+      await writing.close({ runBeforeUnload: true });
+      const dialog = await asked;
+      expect(dialog.type()).to.equal("beforeunload");
+      await dialog.dismiss();
+      expect(await textIn(writing)).to.equal(CHANGED);
+    });
+
+    it("ask nothing once they are published, or taken back.", async () => {
+      await draft();
+      await writing.click("[data-action=revert]");
+      await writing.click("[data-nav=limits]");
+      await writing.waitForSelector("[data-screen=limits]");
+      expect(await question().count()).to.equal(0);
+      await writing.goto("/mandates/new");
+      await editor(writing).waitFor();
+      await write(TEXT.replace("name: payments", "name: published at once"), writing);
+      await writing.click("[data-action=publish]:enabled");
+      await writing.click("[role=dialog] [data-action=confirm]");
+      await writing.waitForURL(/\/mandates\/mnd_/);
+      expect(await question().count()).to.equal(0);
+      await writing.click("[data-nav=limits]");
+      await writing.waitForSelector("[data-screen=limits]");
+    });
+  });
+
   for (const { name, ...appearance } of APPEARANCES) {
     it(`are accessible (${name}).`, async () => {
       const shown = await dashboard.open("/mandates", appearance);
-      await shown.locator(".mandate-row").waitFor();
+      await shown.locator(".mandate-row").first().waitFor();
+      await assertColumns(shown, "Mandates", ["Mandate", "Decides", "Rules", "Mode", "Fired in 7 days", "Changed"]);
       await assertAccessible(shown);
       await screenshot(shown, `mandates-${name}`);
       await shown.goto(`/mandates/${mandateId}`);

@@ -83,7 +83,7 @@ describeInBrowser("signing in to the dashboard by OpenID Connect", () => {
     const resolver = page.locator(".outcome .actor");
     await resolver.waitFor();
     expect([await resolver.innerText(), await resolver.getAttribute("title")]).to.deep.equal([ALICE.email, person]);
-    await page.goto("/vault");
+    await page.goto("/evidence");
     await page.locator(`.entry-by .actor[title="${person}"]`, { hasText: ALICE.email }).waitFor();
     await page.click("[data-action=account]");
     await page.locator(`.menu-label .actor[title="${person}"]`, { hasText: ALICE.email }).waitFor();

@@ -119,6 +119,49 @@ describeInBrowser("the MCP servers", () => {
       .and.to.contain("personal values replaced: email");
   });
 
+  it("are listed with what needs a person first: away, changed, new.", async () => {
+    const { rest } = dashboard.service;
+    const gone = await startToolsServer([tool("pay")]);
+    for (const [name, url] of [
+      ["aaa", upstream.url],
+      ["new", upstream.url],
+      ["zzz", gone.url],
+    ] as const)
+      await rest("POST /v1/enforce/mcp-servers", { name, url, mode: name === "aaa" ? "open" : "quarantine" });
+    await gone.close();
+    for (const name of ["aaa", "new", "zzz"])
+      await rest(`POST /v1/enforce/mcp-servers/${name}:refresh`, {}).catch(() => undefined);
+    await page.goto("/servers");
+    const rows = page.locator(`${SCREEN} .virtual li`);
+    await rows.nth(3).waitFor();
+    const ids = () => rows.evaluateAll((all) => all.map((each) => each.getAttribute("data-id")));
+    expect(await ids()).to.deep.equal(["zzz", "bank", "new", "aaa"]);
+    const states = (await rows.locator('[data-title="State"] .columns-value').allInnerTexts()).map((text) =>
+      text.replaceAll(/\s+/g, " "),
+    );
+    expect(states[0]).to.match(/^away since .*: cannot be reached$/);
+    expect(states.slice(1)).to.deep.equal([
+      "1 changed, to accept 1 new, to accept",
+      "2 new, to accept",
+      "nothing waits",
+    ]);
+    // Read again, the rows keep their places under the pointer.
+    await rows.nth(3).hover();
+    await rest("PATCH /v1/enforce/mcp-servers/aaa", { mode: "quarantine" });
+    upstream.tools = [...upstream.tools, tool("write")];
+    await rest("POST /v1/enforce/mcp-servers/aaa:refresh", {});
+    await row("aaa").getByText("1 new, to accept").waitFor({ timeout: 60_000 });
+    expect(await ids()).to.deep.equal(["zzz", "bank", "new", "aaa"]);
+    await page.mouse.move(0, 0);
+    await page.waitForFunction(
+      () => document.querySelector("[data-screen=servers] .virtual li:nth-child(3)")?.getAttribute("data-id") === "aaa",
+    );
+    for (const name of ["aaa", "new", "zzz"]) await rest(`DELETE /v1/enforce/mcp-servers/${name}`);
+    upstream.tools = upstream.tools.slice(0, -1);
+    await page.goto("/servers/bank");
+    await page.locator(`${SCREEN} .card .server-state`, { hasText: "1 changed, to accept" }).waitFor();
+  });
+
   it("are only read by auditors.", async () => {
     const reading = await dashboard.open("/servers", { key: await auditor() });
     await reading.click(`${SCREEN} li[data-id=bank] a`);
@@ -135,7 +178,14 @@ describeInBrowser("the MCP servers", () => {
     it(`are accessible (${name}).`, async () => {
       const shown = await dashboard.open("/servers", appearance);
       await shown.locator("li[data-id=bank]").waitFor();
-      await assertColumns(shown, "MCP servers", ["Name", "Mode", "Address or command", "For clients", "Changed"]);
+      await assertColumns(shown, "MCP servers", [
+        "Name",
+        "State",
+        "Mode",
+        "Address or command",
+        "For clients",
+        "Changed",
+      ]);
       await assertAccessible(shown);
       await screenshot(shown, `servers-${name}`);
       await shown.click("[data-action=create]");

@@ -37,6 +37,14 @@ describeInBrowser("signing in to the dashboard", () => {
     await page.waitForSelector("[data-screen=sign-in]");
   });
 
+  it("leads to the documentation, and back.", async () => {
+    const page = await dashboard.open("/overview");
+    await page.getByRole("navigation", { name: "Screens" }).getByRole("link", { name: "Documentation" }).click();
+    await page.getByRole("heading", { name: "Documentation", level: 1 }).waitFor();
+    await page.getByRole("link", { name: "Dashboard", exact: true }).first().click();
+    await page.waitForSelector("[data-screen=overview]");
+  });
+
   it("shows an auditor what auditors may see.", async () => {
     const created = await dashboard.service.rest("POST /v1/admin/keys", { name: "a", role: "auditor" });
     const page = await dashboard.open("/overview", { key: created.secret ?? "" });

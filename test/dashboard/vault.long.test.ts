@@ -21,7 +21,7 @@ import {
 
 const AGENTCTL = join(import.meta.dirname, "..", "..", "src", "cli", "agentctl.ts");
 const HOSTILE = '<img src=x onerror="window.hacked=1">\u202e\u200b';
-const ROW = "[data-screen=vault] li[data-id]";
+const ROW = "[data-screen=evidence] li[data-id]";
 
 describeInBrowser("the vault", () => {
   let dashboard: Dashboard;
@@ -103,11 +103,11 @@ describeInBrowser("the vault", () => {
   });
 
   it("lists every entry, and proves any of them.", async () => {
-    const page = await ready(await dashboard.open("/vault"));
+    const page = await dashboard.open("/evidence");
     await page.waitForSelector(ROW);
-    const size = Number(await page.locator("[data-size]").getAttribute("data-size"));
-    const first = page.locator(ROW).first();
-    expect(await first.getAttribute("data-id")).to.equal(String(size - 1));
+    const newest = Number(await page.locator(ROW).first().getAttribute("data-id"));
+    expect(newest).to.be.at.least(150);
+    expect(await page.getAttribute("input[name=from]", "placeholder")).to.equal(String(newest));
     await page.fill("input[name=from]", "0");
     await page.click("[data-action=jump]");
     await page.waitForSelector(`${ROW}[data-id="0"]`);
@@ -117,7 +117,8 @@ describeInBrowser("the vault", () => {
     expect(await page.locator("[role=dialog]").innerText()).to.contain("workspace_created");
     await page.keyboard.press("Escape");
     await page.waitForSelector("[role=dialog]", { state: "detached" });
-    await page.goto(`/vault?entry=${size - 1}`);
+    await page.goto(`/vault?entry=${newest}`);
+    await page.waitForURL(`**/evidence?entry=${newest}`);
     await page.waitForSelector("[role=dialog] [data-verdict=holds]");
     await page.getByText("Open the decision").click();
     await page.waitForSelector("[data-screen=decision]");
@@ -125,7 +126,7 @@ describeInBrowser("the vault", () => {
   });
 
   it("reads older entries as it is scrolled, and keeps few rows in the page.", async () => {
-    const page = await ready(await dashboard.open("/vault"));
+    const page = await dashboard.open("/evidence");
     await page.waitForSelector(ROW);
     const list = page.getByRole("region", { name: "Entries, newest first" });
     while ((await page.locator(`${ROW}[data-id="0"]`).count()) === 0) {
@@ -146,15 +147,16 @@ describeInBrowser("the vault", () => {
       for (const entry of message.entries) entry.body = entry.body.replace('"read.a"', '"read.b"');
       await route.fulfill({ response, body: Buffer.from(toBinary(ListEntriesResponseSchema, message)) });
     });
-    await page.evaluate(() => history.pushState(null, "", "/vault?entry=20"));
+    await page.evaluate(() => history.pushState(null, "", "/evidence?entry=20"));
     await page.waitForSelector('[role=dialog] [data-verdict=fails][data-failed-step="leaf"]');
   });
 
   it("gives files that agentctl verifies.", async () => {
-    const page = await ready(await dashboard.open("/vault"));
+    const page = await dashboard.open("/evidence");
     const [log] = await Promise.all([page.waitForEvent("download"), page.click("[data-action=download-log]")]);
     const path = await log.path();
     expect(await agentctl("vault", "verify", path)).to.contain("VERIFIED: every entry of the log");
+    await page.click("[data-nav=vault]");
     const [note] = await Promise.all([page.waitForEvent("download"), page.click("[data-action=download-note]")]);
     expect(await readFile(await note.path(), "utf8")).to.match(/^agent-control-plane\/vault\/default\n\d+\n/);
     const report = await agentctl("vault", "verify", path, "--checkpoint", await note.path());
@@ -164,10 +166,13 @@ describeInBrowser("the vault", () => {
   for (const { name, ...appearance } of APPEARANCES) {
     it(`is accessible (${name}).`, async () => {
       const page = await ready(await dashboard.open("/vault", appearance));
-      await page.waitForSelector(ROW);
       await page.waitForSelector("[data-growth]");
       await assertAccessible(page);
       await screenshot(page, `vault-${name}`);
+      await page.goto("/evidence");
+      await page.waitForSelector(ROW);
+      await assertAccessible(page);
+      await screenshot(page, `evidence-${name}`);
       await page.locator(ROW).first().locator("a").click();
       await page.waitForSelector("[role=dialog] [data-verdict]");
       await assertAccessible(page);

@@ -137,7 +137,7 @@ describeInBrowser("the webhooks", () => {
     const row = shown.locator(`[data-id=${id}]`);
     await row.waitFor();
     expect(await row.innerText()).not.to.match(/[\u202e\u200b]/);
-    expect(await shown.locator("img").count()).to.equal(0);
+    expect(await shown.locator("main img").count()).to.equal(0);
     await dashboard.service.rest(`DELETE /v1/enforce/webhooks/${id}`);
     await shown.context().close();
   });

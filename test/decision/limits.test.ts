@@ -48,8 +48,10 @@ describe("collective limits", () => {
       [2, 0, Decision.ALLOW],
       [3, 0, Decision.BLOCK],
     ] as const) {
-      const paid = await pay(agentId);
-      expect(paid).to.deep.equal({ decision, limits: [{ ...want, ...place, count, remaining }] });
+      const { limits, ...paid } = await pay(agentId);
+      const [{ resets_at: resetsAt, ...limit } = {}] = limits;
+      expect({ ...paid, limit }).to.deep.equal({ decision, limit: { ...want, ...place, count, remaining } });
+      expect(resetsAt !== undefined).to.equal(remaining === 0);
     }
     expect((await pay(agentId, "read")).limits).to.deep.equal([]);
   });
@@ -170,6 +172,7 @@ describe("the window of a group that nobody asks for any more", () => {
     const spec = (scope: CounterSpec["scope"]): CounterSpec => ({
       key: "pay",
       patterns: ["pay"],
+      excluded: [],
       countDecisions: [],
       windowMs: 1_000,
       scope,

@@ -19,8 +19,7 @@ function programOf(objects: readonly KubernetesObject[]): string {
   return lines.join("\n");
 }
 
-describe("the members of the chart's objects", function () {
-  this.timeout(180_000);
+describe("the members of the chart's objects", () => {
   let dir: string;
   before(async () => {
     // In the checkout, so that the compiler finds the packages.

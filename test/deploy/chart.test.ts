@@ -120,6 +120,7 @@ describe("the chart", () => {
       "ACP_METRICS_TOKEN",
       "ACP_DATABASE_OWNER_URL",
       "ACP_MIGRATE",
+      "ACP_DATABASE_POOLER",
       "DATABASE_URL",
     ])
       expect(violationsOf({ settings: { [name]: "x" } }).join(), name).to.include("property name must be valid");
@@ -153,6 +154,26 @@ describe("the chart", () => {
       name: "ACP_LLM_KEY",
       valueFrom: { secretKeyRef: { name: "llm", key: "api-key" } },
     });
+  });
+
+  it("tells pods and Job of a pooler where there is an address past it.", () => {
+    const direct = {
+      name: "ACP_DATABASE_DIRECT_URL",
+      valueFrom: { secretKeyRef: { name: "postgres-login", key: "direct-url" } },
+    };
+    for (const [values, count] of [
+      ["own-secrets", 1],
+      ["minimal", 0],
+    ] as const) {
+      const objects = objectsOf(completeValues(readValues(values)));
+      for (const name of ["Job acp-migrate", "Deployment acp"]) {
+        const env = podOf(find(objects, name)).containers[0].env as { name: string; value?: string }[];
+        const ofPooler = env.filter((each) => /POOLER|DIRECT/.test(each.name));
+        expect(ofPooler, name).to.deep.equal(
+          [{ name: "ACP_DATABASE_POOLER", value: "transaction" }, direct].slice(0, 2 * count),
+        );
+      }
+    }
   });
 
   it("takes a pod out of service before it ends, and gives it the time that it needs.", () => {

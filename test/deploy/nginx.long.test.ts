@@ -39,8 +39,7 @@ const MORE = 60;
 /** Clients of MCP, each with a key of its own: enough for both replicas to get some. */
 const MCP_CLIENTS = 8;
 
-describeWithPackages("nginx as delivered, in front of two replicas", NGINX_PACKAGES, function () {
-  this.timeout(180_000);
+describeWithPackages("nginx as delivered, in front of two replicas", NGINX_PACKAGES, () => {
   const trusted = getCACertificates("default");
   let database: TestDatabase;
   let replicas: [TestServer, TestServer];

@@ -127,6 +127,31 @@ describe("a question about what an agent may do", () => {
     expect(evidence.at(-1)?.text).to.equal('A semantic rule for "say" that blocks.');
   });
 
+  it("never says a plain yes where a rule has `when`: it depends on the expression.", async () => {
+    const when = "has(args.rush) && args.rush == true";
+    const id = await test.mandate([{ type: RuleType.ACTION, decision: Decision.BLOCK, when }], { name: "no rush" });
+    try {
+      const { text, holds } = await ask({ agent: "payer", actionType: "x" });
+      expect(text).to.match(/^It depends on `has\(args\.rush\) && args\.rush == true`: as asked, "payer"/);
+      expect(holds).to.equal(false);
+    } finally {
+      await test.mandates.archiveMandate({ mandateId: id });
+    }
+  });
+
+  it("writes an expression on one line, which cannot end its backticks or hide anything.", async () => {
+    const when = 'has(args.to) &&\n  args.to == "`<b>\u202e[x](y)"';
+    const id = await test.mandate([{ type: RuleType.ACTION, decision: Decision.BLOCK, when }], { name: "odd text" });
+    try {
+      const { text, evidence } = await ask({ agent: "payer", actionType: "x" });
+      const shown = '`has(args.to) && args.to == "\\u0060\\u003cb>\\u202e[x\\u005d(y)"`';
+      expect(text).to.contain(`It depends on ${shown}: `);
+      expect(evidence.at(-1)?.text).to.equal(`An action rule that blocks when ${shown}.`);
+    } finally {
+      await test.mandates.archiveMandate({ mandateId: id });
+    }
+  });
+
   it("names agents by id or name, and refuses names of none and of several.", async () => {
     expect((await ask({ agent: "PAYER", actionType: "x" })).holds).to.equal(true);
     const absent = await failureOf(ask({ agent: "nobody", actionType: "x" }));
@@ -202,11 +227,13 @@ describe("a question about what an agent may do", () => {
           const named = tool === undefined ? {} : { tool };
           const given = args === undefined ? {} : { arguments: args };
           const form = may({ agent: agentId, actionType, ...named, ...given });
-          const { holds } = await askIn(workspace, form);
+          const { holds, text } = await askIn(workspace, form);
           const more = args === undefined ? {} : { metadata: { arguments: args } };
           const tried = { agentId, actionType, actionContent: "", ...named, ...more };
           const { decision } = await workspace.intercept(tried);
-          expect(holds, JSON.stringify(form)).to.equal(decision === Decision.ALLOW);
+          // A yes that depends on an expression does not hold for each call.
+          const isYes = holds === true || text.startsWith("It depends on ");
+          expect(isYes, JSON.stringify(form)).to.equal(decision === Decision.ALLOW);
         }
       }));
   }

@@ -196,6 +196,42 @@ describe("a backtest", () => {
       expect(asking.report).to.include(counts);
     }));
 
+  it("takes the recorded time, trust and departments for an expression.", () =>
+    withWorkspace({}, async (test) => {
+      const agentId = await test.agent("payer");
+      const departmentId = await test.department();
+      const ids: string[] = [];
+      const times: number[] = [];
+      const trusts: number[] = [];
+      for (let step = 0; step < 6; step++) {
+        if (step === 2) await test.departments.addDepartmentMember({ departmentId, agentId });
+        if (step === 4) await test.departments.removeDepartmentMember({ departmentId, agentId });
+        test.clock.advance(3_600_000);
+        const metadata = { arguments: { amount: step * 100 } };
+        const { decisionId } = await test.intercept({ agentId, actionType: "pay", metadata });
+        const { body } = await test.receipt(decisionId);
+        ids.push(decisionId);
+        times.push(Date.parse(body.at));
+        trusts.push(body.trust.before);
+      }
+      const changedBy = async (when: string): Promise<number[]> => {
+        const drafts = [draftOf("expression", [{ type: RuleType.ACTION, decision: Decision.BLOCK, when }])];
+        const { changes } = await backtest(test, { drafts });
+        return changes.map(({ decisionId }) => ids.indexOf(decisionId)).sort();
+      };
+      const at = (step: number): string => `timestamp("${new Date(times[step] ?? 0).toISOString()}")`;
+      expect(await changedBy(`now >= ${at(3)}`)).to.deep.equal([3, 4, 5]);
+      expect(await changedBy(`now > ${at(3)}`)).to.deep.equal([4, 5]);
+      expect(await changedBy(`now == ${at(1)} || now + duration("1h") < ${at(2)}`)).to.deep.equal([0, 1]);
+      expect(await changedBy("args.amount > 300")).to.deep.equal([4, 5]);
+      expect(await changedBy("args.rush")).to.deep.equal([0, 1, 2, 3, 4, 5]);
+      expect(await changedBy(`"${departmentId}" in agent.departments`)).to.deep.equal([2, 3]);
+      const trust = trusts[3] ?? 0;
+      expect(await changedBy(`agent.trust > ${trust} && args.amount <= 300`)).to.deep.equal(
+        [0, 1, 2, 3].filter((step) => (trusts[step] ?? 0) > trust),
+      );
+    }));
+
   describe("of one workspace", () => {
     let test: TestWorkspace;
     let payer: string;

@@ -143,6 +143,34 @@ describe("generated tests", () => {
     }
   }
 
+  for (const [what, excluded] of [
+    ["no longer excludes a type", ["*.test"]],
+    ["no longer excludes what stands after any characters", ["payment.refund"]],
+    ["excludes more", ["payment.*", "*.test"]],
+  ] as const) {
+    it(`fail for a rule that ${what}, also for past actions.`, async () => {
+      const types = { match_action_types: ["pay*.*"] };
+      const rules = (exclude: readonly string[]): readonly RuleJson[] => [
+        { type: "action", decision: "escalate", conditions: { ...types, exclude_action_types: [...exclude] } },
+        velocity(2, { ...types, exclude_action_types: [...exclude] }),
+        {
+          type: "sequence",
+          decision: "block",
+          conditions: {
+            mode: "ordered",
+            steps: ["pay*.*", "mail"],
+            window_seconds: 60,
+            exclude_action_types: [...exclude],
+          },
+        },
+      ];
+      const { tests } = await suiteOf(rules(["payment.refund", "*.test"]));
+      const { runs } = await runTests(tests, mandateFrom(rules(excluded)), lookup());
+      const failed = new Set(runs.filter(({ passed }) => !passed).map(({ test }) => test.rule));
+      expect([...failed].sort()).to.deep.equal(["rules[0]", "rules[1]", "rules[2]"]);
+    });
+  }
+
   it("fail for a content rule whose pattern may repeat no times.", async () => {
     const rule = (pattern: string): RuleJson => ({
       type: "content",
@@ -238,5 +266,114 @@ describe("generated tests", () => {
       expect([runs.length, notRun]).to.deep.equal([0, tests.length]);
       break;
     }
+  });
+
+  it("take the bounds of the numbers that a `when` compares, and pass under the compiled rules.", async () => {
+    const rules: readonly RuleJson[] = [
+      {
+        type: "action",
+        tool: "send_payment",
+        decision: "block",
+        when: 'args.amount > 500 && agent.trust < 70 && fold(args.note) == "hi"',
+      },
+      { ...amountRule(100), decision: "escalate", when: 'args.currency in ["EUR", "CHF"] || !has(args.note)' },
+      {
+        type: "action",
+        decision: "allow",
+        when: 'args.a.b >= 5 ? args.kind == "x" : args.list.exists(e, e > args.amount)',
+      },
+    ];
+    const { tests, notes } = await suiteOf(rules);
+    expect(notes).to.deep.equal([]);
+    const named = tests.map(({ rule, name, expected }) => `${rule} ${name}: ${expected.fires}`);
+    expect(named).to.include.members([
+      "rules[0] comparisons of `when` that hold: true",
+      "rules[0] `args.amount` at 500: false",
+      "rules[0] `args.amount` missing: true",
+      "rules[0] `agent.trust` at 70: false",
+      'rules[0] `args.note` another text ("other"): false',
+      "rules[2] `args.a.b` just below 5: false",
+      "rules[2] `args.list` one element that does not pass, one that does: true",
+    ]);
+    const { runs } = await runTests(tests, mandateFrom(rules, {}, lookup(PAYMENT)), lookup(PAYMENT), { maxMs: 60_000 });
+    expect(runs.filter(({ passed }) => !passed).map(({ test, actual }) => ({ test, actual }))).to.deep.equal([]);
+    expect(runs).to.have.length(tests.length);
+  });
+
+  /** One change of an expression, which at least one test must notice. */
+  const WHEN_CHANGES: readonly (readonly [before: string, after: string])[] = [
+    ["args.amount > 500", "args.amount >= 500"],
+    ["args.amount > 500", "args.amount > 501"],
+    ["args.amount * 2 == 1000", "args.amount * 2 <= 1000"],
+    ["args.amount > 5 && args.amount < 100", "args.amount > 5 && args.amount <= 100"],
+    ["args.insured || args.amount > 500", "args.insured || args.amount > 501"],
+    ["args.insured || args.amount > 500", "args.insured && args.amount > 500"],
+    [
+      "(args.insured || args.amount > 5) && args.price > 10.0",
+      "(args.insured || args.amount > 6) && args.price > 10.0",
+    ],
+    ["args.insured ? args.amount > 500 : args.amount > 20", "args.insured ? args.amount > 500 : args.amount > 21"],
+    ["args.lines.all(l, l.qty <= 10)", "args.lines.all(l, l.qty < 10)"],
+    ["args.lines.all(l, l.qty <= 10)", "args.lines.exists(l, l.qty <= 10)"],
+    ["args.lines.exists(l, l.qty > 10)", "args.lines.exists_one(l, l.qty > 10)"],
+    ["args.lines.exists(l, l.qty > 10)", "args.lines.exists(l, l.qty > 11)"],
+    ["args.lines.filter(l, l.qty > 10).size() > 0", "args.lines.filter(l, l.qty > 11).size() > 0"],
+    ["sum(args.lines.map(l, l.price * l.qty)) > 1000.0", "sum(args.lines.map(l, l.price * l.qty)) > 1001.0"],
+    ["args.lines[2].qty > 10", "args.lines[2].qty > 11"],
+    ["args.lines[2].qty > args.lines[0].qty", "args.lines[2].qty >= args.lines[0].qty"],
+    ["args.lines.size() > 3", "args.lines.size() > 4"],
+    ["size(args.note) > 20", "size(args.note) >= 20"],
+    ["args.price < args.list_price * 0.8", "args.price < args.list_price * 0.81"],
+    ["args.note != args.ref", "args.note == args.ref"],
+    ['args.amount > {"EUR": 500, "USD": 550}[args.currency]', 'args.amount > {"EUR": 500, "USD": 560}[args.currency]'],
+    ['now - timestamp(args.at) > duration("24h")', 'now - timestamp(args.at) >= duration("24h")'],
+    ['now - timestamp(args.at) > duration("24h")', 'now - timestamp(args.at) > duration("25h")'],
+    ['date(args.day) > now - duration("720h")', 'date(args.day) > now - duration("721h")'],
+    ['now < timestamp("2030-01-01T00:00:00Z")', 'now < timestamp("2030-01-02T00:00:00Z")'],
+    ['now.getHours("Europe/Berlin") >= 17', 'now.getHours("Europe/Berlin") > 17'],
+    ['now.getHours("Europe/Berlin") >= 17', "now.getHours() >= 17"],
+    ["now.getDayOfWeek() == 0", "now.getDayOfWeek() == 1"],
+    ['duration(args.wait) > duration("90s")', 'duration(args.wait) > duration("91s")'],
+    ["int(args.code) > 5", "int(args.code) > 6"],
+    ["metadata.risk > 50", "metadata.risk > 51"],
+    ["agent.trust < 70", "agent.trust <= 70"],
+    ['"dep_x" in agent.departments', '"dep_y" in agent.departments'],
+    ['action.content.contains("drop")', 'action.content.contains("dro")'],
+    ['action.type == "a.b"', 'action.type == "a.c"'],
+    ['fold(args.note) == "kp"', 'args.note == "kp"'],
+    ['args.note in ["a", "b"]', 'args.note in ["a"]'],
+    ['args.note.startsWith("test-")', 'args.note.startsWith("test")'],
+    ['args.note.matches("^a+$")', 'args.note.matches("^a*$")'],
+    ['in_list(args.note, "names")', 'in_list(args.note, "none")'],
+    ['host(args.url) == "api.example.com"', 'host(args.url).endsWith("api.example.com")'],
+    ['email_domain(args.mail) in ["example.com"]', 'args.mail.endsWith("@example.com")'],
+    ['path_inside(args.path, "/work")', 'args.path.startsWith("/work")'],
+    ["has(args.note) && has(args.ref)", "has(args.note)"],
+  ];
+  for (const [before, after] of WHEN_CHANGES) {
+    it(`pass for \`${before}\` and notice \`${after}\`.`, async () => {
+      for (const decision of ["block", "allow"]) {
+        const rule = (when: string): RuleJson => ({ type: "action", decision, when });
+        const { tests, notes } = await suiteOf([rule(before)]);
+        expect(notes).to.deep.equal([]);
+        const results = async (when: string) => {
+          const { runs } = await runTests(tests, mandateFrom([rule(when)], {}, lookup(PAYMENT)), lookup(PAYMENT));
+          return runs.filter(({ passed }) => !passed).map(({ test }) => test.name);
+        };
+        expect(await results(before)).to.deep.equal([]);
+        expect(await results(after), JSON.stringify(tests.map(({ name }) => name))).not.to.deep.equal([]);
+      }
+    });
+  }
+
+  it("ask the library about no expression that does not end within its steps.", async () => {
+    const grown =
+      `args.note.replace("i", "${"i".repeat(200)}")`.repeat(1) +
+      `.replace("i", "${"i".repeat(200)}").replace("i", "${"i".repeat(200)}").replace("i", "${"i".repeat(200)}")`;
+    const { tests, notes } = await suiteOf([
+      { type: "action", tool: "send_payment", decision: "block", when: `${grown} == "i" && args.note == "iii"` },
+    ]);
+    expect(notes).to.have.length(1);
+    expect(tests.length).to.be.above(0);
   });
 });

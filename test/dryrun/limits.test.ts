@@ -1,5 +1,12 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
-import { type Limit, MandateMode, RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import {
+  type Limit,
+  LimitOrder,
+  MandateMode,
+  RuleType,
+  SequenceMode,
+} from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { failureOf, openWorkspace, reasonOf, type TestWorkspace, velocityRule } from "../support/harness.ts";
 
@@ -173,6 +180,47 @@ describe("the list of limits", () => {
     }
   });
 
+  it("lists by fill the fullest group's share first, each rule once whatever the size of a page, also for one agent.", async () => {
+    for (const agentId of ["", ann, dan] as string[]) {
+      const byRule = await listed({ agentId });
+      const wanted = byRule.toSorted((a, b) => b.fill - a.fill);
+      const byFill = await listed({ agentId, orderBy: LimitOrder.FILL });
+      expect(byFill).to.deep.equal(wanted);
+      for (const pageSize of [1, 2, 5]) {
+        expect(await listed({ agentId, pageSize, orderBy: LimitOrder.FILL })).to.deep.equal(wanted);
+      }
+    }
+    const fills = ["each", "all", "ops only", "steps", "watching"].map((name) => limit(name)?.fill);
+    expect(fills).to.deep.equal([0.02, 1, 0.04, 2 / 3, 1]);
+  });
+
+  it("names the agent of a group that is one agent.", async () => {
+    const agentIds = (found: Limit | undefined) => found?.groups.map(({ agentId }) => agentId);
+    expect(agentIds(limit("each"))).to.deep.equal([...[ann, ben].sort(), dan]);
+    expect(agentIds(limit("departments"))).to.deep.equal([undefined, undefined]);
+    expect(agentIds(limit("all"))).to.deep.equal([undefined]);
+    const alone = (await listed({ agentId: dan })).find(({ mandateName }) => mandateName === "departments");
+    expect(agentIds(alone)).to.deep.equal([dan]);
+  });
+
+  it("shows the history of a window on request: counts by its parts, of its first group.", async () => {
+    for (const request of [{}, { orderBy: LimitOrder.FILL }, { agentId: ben as string }]) {
+      for (const each of await listed({ ...request, withHistory: true })) {
+        const { history, groups, sequenceMode } = each;
+        const isShown = sequenceMode === SequenceMode.VELOCITY && groups.length > 0;
+        expect(history, each.mandateName).to.have.length(isShown ? 24 : 0);
+        const sum = history.reduce((all, count) => all + count, 0n);
+        if (isShown) expect(sum, each.mandateName).to.equal(groups[0]?.count);
+      }
+    }
+    expect((await listed()).every(({ history }) => history.length === 0)).to.equal(true);
+    await test.clock.ahead(HOUR_MS / 2, async () => {
+      const all = (await listed({ withHistory: true })).find(({ mandateName }) => mandateName === "all");
+      expect(all?.history[11]).to.equal(all?.groups[0]?.count);
+      expect(all?.groups[0]?.count).to.equal(6n);
+    });
+  });
+
   it("forgets what has left the window.", async () => {
     await test.clock.ahead(HOUR_MS, async () => {
       const all = await listed();
@@ -203,6 +251,50 @@ describe("the list of limits", () => {
     }
   });
 
+  it("tells of a group that has reached its limit when one more action fits.", async () => {
+    const other = await openWorkspace();
+    try {
+      const [one = "", two = ""] = await other.newAgents(2);
+      const departmentId = await other.department(one, two);
+      await other.mandate([
+        velocityRule(2, { windowSeconds: 60n }),
+        velocityRule(3, { scope: Scope.DEPARTMENT }),
+        velocityRule(3, { scope: Scope.WORKSPACE }),
+        velocityRule(4, { scope: Scope.WORKSPACE }),
+        velocityRule(0),
+        orderedRule(["pay", "x"]),
+      ]);
+      const times: number[] = [];
+      for (const agentId of [two, one, one]) {
+        const { decisionId } = await other.intercept({ agentId, actionType: "pay" });
+        times.push(Date.parse((await other.receipt(decisionId)).body.at));
+      }
+      const [first = 0, second = 0] = times;
+      const shown = (await other.mandates.listLimits({})).limits.map(({ groups }) =>
+        groups.map(({ group, resetsAt }) => [group, resetsAt && timestampMs(resetsAt)]),
+      );
+      const each = [one, two].sort();
+      expect(shown).to.deep.equal([
+        [
+          [one, second + 60_000],
+          [two, undefined],
+        ],
+        [[departmentId, first + HOUR_MS]],
+        [["default", first + HOUR_MS]],
+        [["default", undefined]],
+        [
+          [one, undefined],
+          [two, undefined],
+        ],
+        each.map((group) => [group, undefined]),
+      ]);
+      const own = (await other.mandates.listLimits({ agentId: one })).limits.map(({ groups: [group] }) => group);
+      expect(own[1]?.resetsAt && timestampMs(own[1].resetsAt)).to.equal(first + HOUR_MS);
+    } finally {
+      await other.close();
+    }
+  });
+
   it("refuses an agent that is none, and a token of another list.", async () => {
     expect(await reasonOf(test.mandates.listLimits({ agentId: "agt_no" }))).to.equal("AGENT_NOT_FOUND");
     const { nextPageToken = "" } = await test.mandates.listLimits({ pageSize: 1 });
@@ -211,5 +303,14 @@ describe("the list of limits", () => {
     const [digest] = JSON.parse(Buffer.from(nextPageToken, "base64url").toString()) as string[];
     const pageToken = Buffer.from(JSON.stringify([digest, "no place"])).toString("base64url");
     expect((await failureOf(test.mandates.listLimits({ pageToken }))).violations[0]?.field).to.equal("page_token");
+    const byFill = test.mandates.listLimits({ pageToken: nextPageToken, orderBy: LimitOrder.FILL });
+    expect(await reasonOf(byFill)).to.equal("INVALID_PAGE_TOKEN");
+    const first = await test.mandates.listLimits({ pageSize: 1, orderBy: LimitOrder.FILL });
+    const [filled] = JSON.parse(Buffer.from(first.nextPageToken ?? "", "base64url").toString()) as string[];
+    for (const position of ["2 1 mnd 0", "1 no place", "1 1 mnd"]) {
+      const wrong = Buffer.from(JSON.stringify([filled, position])).toString("base64url");
+      const failure = await failureOf(test.mandates.listLimits({ pageToken: wrong, orderBy: LimitOrder.FILL }));
+      expect(failure.violations[0]?.field, position).to.equal("page_token");
+    }
   });
 });

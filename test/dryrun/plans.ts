@@ -98,12 +98,31 @@ export function randomMandates(below: (bound: number) => number, nowMs: number):
         outside: below(2) === 0,
       },
     }),
+    () => ({ type: RuleType.ACTION, decision: decision(), when: randomWhen(below, nowMs) }),
+    () => ({ ...actionRule(decision(), drawFrom(below, TYPES)), when: randomWhen(below, nowMs) }),
+    () => ({ ...velocityRule(1 + below(3), {}, decision()), when: randomWhen(below, nowMs) }),
   ];
   return Array.from({ length: 2 + below(4) }, () => ({
     rules: Array.from({ length: 1 + below(2) }, () => drawFrom(below, rules)()),
     priority: below(3),
     mode: below(6) === 0 ? MandateMode.OBSERVE : MandateMode.ENFORCE,
   }));
+}
+
+/** Draws an expression over everything that the steps of a plan have, and over the time, as schedules do. */
+function randomWhen(below: (bound: number) => number, nowMs: number): string {
+  const time = new Date(nowMs + (below(2) === 0 ? -1 : 1) * (10 + below(50)) * MINUTE_MS).toISOString();
+  return drawFrom(below, [
+    `args.amount > ${below(9) * 100}`,
+    `has(args.amount) && args.amount != ${below(9) * 100}`,
+    'metadata.purpose == "rent"',
+    'has(metadata.purpose) && fold(metadata.purpose) in ["gift"]',
+    `agent.trust < ${45 + below(10)}`,
+    "size(agent.departments) > 0",
+    `now > timestamp("${time}")`,
+    'action.content.contains("secret") || action.type.startsWith("mail")',
+    "tool.registered && args.amount < 500",
+  ]);
 }
 
 /** Draws a plan of some steps. */

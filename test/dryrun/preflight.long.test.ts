@@ -8,6 +8,10 @@ interface Step {
   readonly [member: string]: unknown;
 }
 
+/** Removes when limits have room again: the intercepts that a preflight foresees come later. */
+const withoutTimes = (json: unknown): unknown =>
+  JSON.parse(JSON.stringify(json, (name, value) => (name === "resets_at" ? undefined : value)));
+
 describe("a preflight on one of three started servers", function () {
   this.timeout(300_000);
 
@@ -45,15 +49,15 @@ describe("a preflight on one of three started servers", function () {
             const { receipt } = await send(`/v1/enforce/decisions/${reply.decision_id}`);
             const { decision, decision_path, policy_name, reasons } = reply;
             const { trust, authorisation } = receipt as { trust: Step; authorisation: Step };
-            expect(foreseen[index]).to.deep.include({
+            expect(withoutTimes(foreseen[index])).to.deep.include({
               index,
               decision,
               decision_path,
               policy_name,
-              reasons,
+              reasons: withoutTimes(reasons),
               trust_before: trust.before,
               trust_after: trust.after,
-              collective_limits: authorisation.collective_limits,
+              collective_limits: withoutTimes(authorisation.collective_limits),
             });
           }
         } finally {

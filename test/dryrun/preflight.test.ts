@@ -1,5 +1,5 @@
 import { type JsonObject, toJson } from "@bufbuild/protobuf";
-import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { timestampDate, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
@@ -22,6 +22,16 @@ import {
 } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import { drawFrom, publishRandomly, randomPlan } from "./plans.ts";
+
+/** Removes when limits have room again: the intercepts that a preflight foresees come later. */
+function withoutTime<T extends object>(timed: T): object {
+  const {
+    resetsAt: _,
+    resets_at: __,
+    ...rest
+  } = timed as T & { readonly resetsAt?: unknown; readonly resets_at?: unknown };
+  return rest;
+}
 
 const plainNumber = (value: unknown): unknown => (typeof value === "bigint" ? Number(value) : value);
 
@@ -51,10 +61,12 @@ describe("a preflight", () => {
             decision: foreseen?.decision,
             path: foreseen?.decisionPath,
             name: foreseen?.policyName,
-            reasons: foreseen?.reasons.map((reason) => toJson(ReasonSchema, reason)),
+            reasons: foreseen?.reasons.map((reason) => withoutTime(toJson(ReasonSchema, reason) as JsonObject)),
             trust: { before: foreseen?.trustBefore, after: foreseen?.trustAfter },
-            limits: foreseen?.collectiveLimits.map(({ $typeName: _, scope, mandateId, ...limit }) => ({
-              ...Object.fromEntries(Object.entries(limit).map(([name, value]) => [name, plainNumber(value)])),
+            limits: foreseen?.collectiveLimits.map(({ $typeName: _, kind: __, scope, mandateId, ...limit }) => ({
+              ...Object.fromEntries(
+                Object.entries(withoutTime(limit)).map(([name, value]) => [name, plainNumber(value)]),
+              ),
               scope: Scope[scope].toLowerCase(),
               mandate_id: mandateId,
             })),
@@ -62,9 +74,9 @@ describe("a preflight", () => {
             decision: reply.decision,
             path: reply.decisionPath,
             name: reply.policyName,
-            reasons: reply.reasons.map((reason) => toJson(ReasonSchema, reason)),
+            reasons: reply.reasons.map((reason) => withoutTime(toJson(ReasonSchema, reason) as JsonObject)),
             trust: body.trust,
-            limits: body.authorisation.collective_limits,
+            limits: body.authorisation.collective_limits.map(withoutTime),
           });
         }
       });
@@ -101,6 +113,17 @@ describe("a preflight", () => {
         collectiveLimits.map((limit) => Number(limit.remaining)),
       );
       expect(remaining).to.deep.equal([[1], [0], [0], []]);
+      const fitsIn = preflight?.steps.map(({ collectiveLimits: [limit] }) =>
+        limit?.resetsAt === undefined || preflight.at === undefined
+          ? undefined
+          : timestampMs(limit.resetsAt) - timestampMs(preflight.at),
+      );
+      // After the second and the third step, the second has to leave the window, and all three came at one time.
+      expect(fitsIn).to.deep.equal([undefined, 3_600_000, 3_600_000, undefined]);
+      expect(preflight?.steps[2]?.reasons[0]).to.deep.include({
+        remaining: 0,
+        resetsAt: preflight?.steps[2]?.collectiveLimits[0]?.resetsAt,
+      });
       expect(preflight?.steps[2]).to.deep.include({
         index: 2,
         decision: Decision.BLOCK,
@@ -175,7 +198,7 @@ describe("a preflight", () => {
       const ask = (draft: object) => test.dryRuns.preflight({ agentId, steps: steps("pay"), drafts: [draft] });
       const bad = {
         name: "x",
-        rules: [{ type: RuleType.ACTION, decision: Decision.BLOCK, conditions: { matchActionTypes: ["a*b"] } }],
+        rules: [{ type: RuleType.ACTION, decision: Decision.BLOCK, conditions: { matchActionTypes: ["a\u200bb"] } }],
       };
       expect(await fieldsOf(ask(bad))).to.deep.equal(["drafts[0].rules[0].conditions.match_action_types[0]"]);
       expect(await reasonOf(ask({ name: "few payments", rules: [actionRule(Decision.BLOCK, "x")] }))).to.equal(

@@ -3,6 +3,7 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ConditionSeen, type Probe, TracedConditionSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { MandateMode, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import {
@@ -114,6 +115,54 @@ describe("a probe", () => {
       },
     ]);
     expect(shown.collectiveLimits.map(({ remaining }) => Number(remaining))).to.deep.equal([4]);
+  });
+
+  it("tells what an expression read, and what it came to.", async () => {
+    const when = "args.amount > 500 && args.rush && agent.trust < 70";
+    const drafts = [{ name: "expression", rules: [{ type: RuleType.ACTION, decision: Decision.BLOCK, when }] }];
+    const shown = await probe({ amount: 750 }, { drafts });
+    const traced = shown.trace.find(({ mandateName }) => mandateName === "expression");
+    expect(traced).to.include({ covers: true, fires: true });
+    expect(traced?.conditions.map((each) => toJson(TracedConditionSchema, each))).to.deep.equal([
+      {
+        condition: "rules[0].when",
+        path: "when",
+        operator: "is_true",
+        expected: when,
+        seen: "CONDITION_SEEN_MISSING",
+        holds: true,
+      },
+      ...(
+        [
+          ["args.amount", "PRESENT", 750],
+          ["args.rush", "MISSING", undefined],
+          ["agent.trust", "PRESENT", 50],
+        ] as const
+      ).map(([path, seen, value]) => ({
+        condition: "rules[0].when",
+        path,
+        operator: "reads",
+        seen: `CONDITION_SEEN_${seen}`,
+        ...(value !== undefined && { value }),
+        holds: true,
+      })),
+    ]);
+    expect(shown.reasons[0]).to.include({ code: "WHEN_HELD", argument: "rush" });
+  });
+
+  it("looks into the workspace's lists for an expression, as the decision does.", async () => {
+    await test.lists.putList({ name: "payees", kind: ListKind.TEXT, values: ["ACME"] });
+    const when = 'in_list(args.to, "payees")';
+    const drafts = [{ name: "listed", rules: [{ type: RuleType.ACTION, decision: Decision.BLOCK, when }] }];
+    for (const [to, holds] of [
+      ["acme", true],
+      ["other", false],
+    ] as const) {
+      const shown = await probe({ to }, { drafts });
+      const [whole] = shown.trace.find(({ mandateName }) => mandateName === "listed")?.conditions ?? [];
+      expect(whole?.value && toJson(ValueSchema, whole.value)).to.equal(holds);
+      expect(whole).to.include({ path: "when", seen: ConditionSeen.PRESENT, holds });
+    }
   });
 
   it("tells how each condition saw its argument.", async () => {

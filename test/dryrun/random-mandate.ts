@@ -35,6 +35,8 @@ const PAYMENT: JsonObject = {
   required: ["amount", "currency"],
 };
 const TYPES = ["payment.send", "payment.*", "mail.send", "Secret.Read", "http.*", "db.drop", "file.read"];
+const PATTERNS_OF_TYPES = [...TYPES, "*.send", "db*p", "*.*"];
+const EXCLUDED = ["payment.send", "*.read", "http.post", "db.*.x"];
 const PATTERNS = [
   "secret",
   "rm\\s+-rf",
@@ -61,6 +63,9 @@ const KINDS = [
   "schema",
 ];
 
+/** Operators on values that a rule holds itself; lists have tests of their own. */
+const OPERATORS = OPERATOR_NAMES.filter((name) => !name.endsWith("in_list"));
+
 const some = <T>(from: Draw, values: readonly T[], most: number): T[] => [
   ...new Set(Array.from({ length: 1 + from(fc.nat, most - 1) }, () => draw(from, values))),
 ];
@@ -68,7 +73,7 @@ const clock = (minute: number): string =>
   `${`${Math.floor(minute / 60) % 24}`.padStart(2, "0")}:${`${minute % 60}`.padStart(2, "0")}`;
 
 function plainCondition(from: Draw, paths: readonly string[]): JsonObject {
-  const operator = draw(from, OPERATOR_NAMES);
+  const operator = draw(from, OPERATORS);
   const number = from(fc.nat, 500);
   const texts = ["EUR", "USD", "alice", "bob@example.com", "ACME"];
   const list = draw<JsonValue[]>(from, [[...some(from, texts, 3)], [number, number + 7]]);
@@ -93,7 +98,7 @@ function conditionalRule(from: Draw, type: string, tool: ToolSchema, tools: Tool
   const paths = tool.arguments.map(({ path }) => path);
   const isOdd = tool.name !== "send_payment";
   const make = (): JsonObject =>
-    isOdd ? (conditionFor(from, paths) as unknown as JsonObject) : plainCondition(from, paths);
+    isOdd ? (conditionFor(from, paths, OPERATORS) as unknown as JsonObject) : plainCondition(from, paths);
   const decision = draw(from, DECISIONS);
   const rule = (rules: JsonObject[]): RuleJson => ({
     type,
@@ -124,11 +129,16 @@ function ruleOf(from: Draw, kind: string, tool: ToolSchema, tools: ToolLookup): 
   const decision = draw(from, DECISIONS);
   const narrowed = from(fc.nat, 3) === 0 ? { match_action_types: some(from, TYPES, 2) } : {};
   const counted = from(fc.nat, 2) === 0 ? { count_decisions: some(from, DECISIONS, 2) } : {};
+  const excluding = from(fc.nat, 2) === 0 ? { exclude_action_types: some(from, EXCLUDED, 2) } : {};
   const window = { window_seconds: `${1 + from(fc.nat, 7200)}`, ...scopeOf(from), ...counted };
   const from_ = from(fc.nat, 1439);
   switch (kind) {
     case "action":
-      return { type: kind, decision, conditions: { match_action_types: some(from, TYPES, 3) } };
+      return {
+        type: kind,
+        decision,
+        conditions: { match_action_types: some(from, PATTERNS_OF_TYPES, 3), ...excluding },
+      };
     case "content":
       return { type: kind, decision, conditions: { ...narrowed, patterns: some(from, PATTERNS, 3) } };
     case "trust":
@@ -145,15 +155,16 @@ function ruleOf(from: Draw, kind: string, tool: ToolSchema, tools: ToolLookup): 
     case "velocity": {
       const conditions = {
         mode: kind,
-        match_action_types: some(from, TYPES, 2),
+        match_action_types: some(from, PATTERNS_OF_TYPES, 2),
+        ...excluding,
         max_count: `${from(fc.nat, 40)}`,
         ...window,
       };
       return { type: "sequence", decision, conditions };
     }
     case "ordered": {
-      const steps = Array.from({ length: 2 + from(fc.nat, 2) }, () => draw(from, TYPES));
-      return { type: "sequence", decision, conditions: { mode: kind, steps, ...window } };
+      const steps = Array.from({ length: 2 + from(fc.nat, 2) }, () => draw(from, PATTERNS_OF_TYPES));
+      return { type: "sequence", decision, conditions: { mode: kind, steps, ...excluding, ...window } };
     }
     case "schema":
       return { type: kind, tool: tool.name, decision: draw(from, ["block", "escalate"]), conditions: { ...narrowed } };
@@ -253,8 +264,8 @@ function subtleChange(from: Draw, { conditions }: RuleJson): Change | undefined 
     const repeated = operator === "matches" ? String(value).replace("+", "*") : value;
     return [
       ...(currency === undefined ? [] : [{ kind: "currency", path: [...path, "currency"], value: undefined } as const]),
-      ...(operator === "ends_with" && typeof value === "string" && value.length > 1
-        ? [{ kind: "ending", path: [...path, "value"], value: value.slice(1) } as const]
+      ...(operator === "ends_with" && typeof value === "string" && [...value].length > 1
+        ? [{ kind: "ending", path: [...path, "value"], value: [...value].slice(1).join("") } as const]
         : []),
       ...(repeated === value ? [] : [{ kind: "repeat", path: [...path, "value"], value: repeated } as const]),
     ];
@@ -286,7 +297,7 @@ function changeOf(from: Draw, rule: RuleJson, tools: ToolLookup): Change | undef
     if (items.length > 1 && from(fc.nat, 3) === 0) {
       return { kind, path: ["conditions", "operator"], value: conditions.operator === "OR" ? "AND" : "OR" };
     }
-    return { kind, path: [...path, "operator"], value: draw(from, OPERATOR_NAMES) };
+    return { kind, path: [...path, "operator"], value: draw(from, OPERATORS) };
   }
   if (kind === "field") {
     const paths = tools(String(rule.tool))?.arguments.map((each) => each.path) ?? [];

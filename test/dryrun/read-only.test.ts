@@ -140,7 +140,7 @@ describe("a dry run writes nothing", () => {
     parts = await createRedisParts(redis.url, { pool: database.pool, log: SILENT_LOG, metrics: new Registry() });
     const { surroundings } = parts;
     const mirrored = await test.replica({ surroundings });
-    await publishRandomly(test, seededBelow(3));
+    await publishRandomly(test, seededBelow(7));
     const rules = [actionRule(Decision.ESCALATE, "asks"), velocityRule(200)];
     const mandateId = await test.mandate(rules, { name: "tested" });
     await mandates.updateMandate({ mandateId, name: "tested", rules: [...rules, actionRule(Decision.BLOCK, "never")] });

@@ -5,9 +5,9 @@ import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { doInTurns } from "../../src/async/work.ts";
 import { findShadowed, type ShadowedRule } from "../../src/dryrun/ask/shadowed.ts";
 import { coversAction } from "../../src/dryrun/trace.ts";
+import { matchesPattern } from "../../src/policy/action-patterns.ts";
 import { Checks } from "../../src/policy/checks.ts";
 import { coversAgent } from "../../src/policy/coverage.ts";
-import { matchesPattern } from "../../src/policy/names.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type {
   CompiledMandate,
@@ -270,7 +270,7 @@ describe("a shadowed rule", () => {
     expect(compared).to.be.below(total);
     expect(found).to.deep.equal([]);
     expect(turns).to.be.above(5);
-  }).timeout(20_000);
+  });
 });
 
 const SCHEMA: NaiveSchema = {
@@ -442,5 +442,5 @@ describe("every rule that is reported as shadowed", () => {
     );
     expect(proved).to.be.above(20);
     expect(fired).to.be.above(1000);
-  }).timeout(120_000);
+  });
 });

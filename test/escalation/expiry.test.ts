@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { type Escalation, EscalationStatus, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { EscalationExpiry, rejectExpired } from "../../src/escalation/expiry.ts";
+import { createEscalationExpiry, rejectExpired } from "../../src/escalation/expiry.ts";
 import { watchEscalations } from "../../src/escalation/watch.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";
 import { SILENT_LOG } from "../support/database.ts";
@@ -100,7 +100,7 @@ describe("the time of an escalation", () => {
   it("tells watchers and waiters at its end without anyone reading.", async () => {
     const { log, database, logs, workspaceId, replicas } = workspace;
     await workspace.admin.updateWorkspace({ workspaceId, escalationTtlSeconds: 1 });
-    const expiries = replicas.map((replica) => new EscalationExpiry(replica.database.pool, SILENT_LOG));
+    const expiries = replicas.map((replica) => createEscalationExpiry(replica.database.pool, SILENT_LOG));
     try {
       const escalationId = await workspace.escalate();
       const caller = new AbortController();
@@ -126,8 +126,8 @@ describe("the time of an escalation", () => {
     const { workspaceId, database, logs } = workspace;
     await workspace.admin.updateWorkspace({ workspaceId, escalationTtlSeconds: 1 });
     const before = await workspace.escalate();
-    const expiry = new EscalationExpiry(database.pool, SILENT_LOG);
-    const surroundings = { onEscalated: expiry.onEscalated };
+    const expiry = createEscalationExpiry(database.pool, SILENT_LOG);
+    const surroundings = { onEscalated: expiry.note };
     const isEnded = async (escalationId: string): Promise<boolean> => {
       const sql = "select 1 from escalation where escalation_id = $1 and resolved_by = 'expiry'";
       return (await database.pool.query(sql, [escalationId])).rows.length === 1;

@@ -19,9 +19,52 @@ const CASES: readonly (readonly [what: string, body: object, sentences: readonly
     ["It was blocked by a rule of the mandate `payments` (mnd_1).", "The agent's trust went from 50 to 48."],
   ],
   [
+    "limits that have room again",
+    {
+      ...BODY,
+      reasons: [
+        { ...BODY.reasons[0], resets_at: "2026-11-27T14:05:10.001Z" },
+        { ...BODY.reasons[0], resets_at: "2026-11-27T14:05:09.000Z", decision: "escalate" },
+        { code: "ACTION_MATCHED", decision: "allow" },
+      ],
+    },
+    [
+      "It was blocked by a rule of the mandate `payments` (mnd_1).",
+      "Limits alone stood against it: one more action fits from 2026-11-27T14:05:10.001Z if nothing else happens.",
+      "The agent's trust went from 50 to 48.",
+    ],
+  ],
+  [
+    "a limit beside a rule that always refuses",
+    { ...BODY, reasons: [{ ...BODY.reasons[0], resets_at: "2026-11-27T14:05:10.001Z" }, { code: "ACTION_MATCHED" }] },
+    ["It was blocked by a rule of the mandate `payments` (mnd_1).", "The agent's trust went from 50 to 48."],
+  ],
+  [
+    "a time that is none",
+    { ...BODY, reasons: [{ ...BODY.reasons[0], resets_at: "soon" }] },
+    ["It was blocked by a rule of the mandate `payments` (mnd_1).", "The agent's trust went from 50 to 48."],
+  ],
+  [
     "the default",
     { ...WITHOUT, decision: "allow", decision_path: "default", trust: { before: 50, after: 50 } },
     ["It was allowed: no mandate matched, and the workspace allows by default.", "The agent's trust stayed at 50."],
+  ],
+  [
+    "a claim and a tracked outcome",
+    {
+      ...WITHOUT,
+      decision: "allow",
+      decision_path: "default",
+      trust: { before: 50, after: 50 },
+      claim_id: "c1",
+      outcome_due_at: "2026-12-01T00:00:00.000Z",
+    },
+    [
+      "It was allowed: no mandate matched, and the workspace allows by default.",
+      "The caller claimed it as `c1`: nobody else may run it.",
+      "Its outcome is unknown from 2026-12-01T00:00:00.000Z on, unless somebody reports it before.",
+      "The agent's trust stayed at 50.",
+    ],
   ],
   [
     "an escalation",
@@ -71,6 +114,24 @@ const CASES: readonly (readonly [what: string, body: object, sentences: readonly
       "The token of the call caps trust: it was decided with 20.",
       "It refuses a repeat of `dec_1`, because something had ended since.",
       "The key of the call had ended: this counts in no limit.",
+    ],
+  ],
+  [
+    "named lists",
+    {
+      ...BODY,
+      lists: [
+        { name: "domains", digest: "ab12", matched: ["*.corp.example", "example.com"] },
+        { name: "gone" },
+        { name: "payees", digest: "cd34" },
+      ],
+    },
+    [
+      "It was blocked by a rule of the mandate `payments` (mnd_1).",
+      "Its rules looked into the list `domains` with the digest `ab12`, in which the action matched `*.corp.example`, `example.com`.",
+      "Its rules looked for the list `gone`, which did not exist.",
+      "Its rules looked into the list `payees` with the digest `cd34`, and found nothing of the action in it.",
+      "The agent's trust went from 50 to 48.",
     ],
   ],
   [

@@ -1,15 +1,19 @@
 import { execFile } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { chmod, chown, link, lstat, mkdir, mkdtemp, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { closeHome, giveHome } from "../../src/gateway/child-homes.ts";
-import { asking, connectStateful, type GatewayServiceProcess, startGatewayProcess } from "./harness.ts";
+import { asking, connectStateful, type GatewayService, startGateway, startGatewayProcess } from "./harness.ts";
 import { writeShellProgram } from "./shell-server.ts";
 import { until } from "./until.ts";
 
 const isRoot = process.geteuid?.() === 0;
+/** Five accounts outside the default range: the host may be running other services, and these tests from another checkout. */
+const FIRST = 62_000 + 5 * randomInt(500);
+const LAST = FIRST + 4;
 const ISOLATION = join(import.meta.dirname, "../../src/gateway/child-isolation.ts");
 
 /** Prints the protections of a process, and what becomes of a command. */
@@ -43,8 +47,7 @@ async function withoutSandbox(instead: string, allowSameUser: boolean): Promise<
   }
 }
 
-describe("commands of a service that cannot isolate them", function () {
-  this.timeout(60_000);
+describe("commands of a service that cannot isolate them", () => {
   before(function () {
     if (!isRoot) this.skip();
   });
@@ -70,8 +73,7 @@ describe("commands of a service that cannot isolate them", function () {
   });
 });
 
-describe("accounts of running servers", function () {
-  this.timeout(60_000);
+describe("accounts of running servers", () => {
   before(function () {
     if (!isRoot) this.skip();
   });
@@ -80,7 +82,7 @@ describe("accounts of running servers", function () {
     await using cleanup = new AsyncDisposableStack();
     const program = await writeShellProgram();
     cleanup.defer(() => program.remove());
-    const uidIn = async (gateway: GatewayServiceProcess): Promise<number> => {
+    const uidIn = async (gateway: GatewayService): Promise<number> => {
       await gateway.add("same", program.command);
       const client = await connectStateful(gateway.urlOf("same"), gateway.headers);
       const params = { name: "sh", arguments: { text: "id -u" } };
@@ -89,10 +91,10 @@ describe("accounts of running servers", function () {
       };
       return Number(result.content[0]?.text);
     };
-    const env = { ACP_MCP_UIDS: "61400-61403" };
+    const env = { ACP_MCP_UIDS: `${FIRST}-${LAST - 1}` };
     const uids: number[] = [];
-    for (let service = 0; service < 2; service++) {
-      const gateway = await startGatewayProcess({ env });
+    for (const start of [startGateway, startGatewayProcess]) {
+      const gateway = await start({ env });
       cleanup.defer(async () => void (await gateway.stop()));
       uids.push(await uidIn(gateway));
       const { server } = (await gateway.rest("GET /v1/enforce/mcp-servers/same")) as unknown as {
@@ -103,7 +105,7 @@ describe("accounts of running servers", function () {
       expect(held.get("isolation")).to.equal(true);
     }
     expect(new Set(uids).size).to.equal(2);
-    for (const uid of uids) expect(uid).to.be.within(61_400, 61_403);
+    for (const uid of uids) expect(uid).to.be.within(FIRST, LAST - 1);
   });
 
   it("are taken back from a service that was killed: what it left behind ends, and its home closes.", async () => {
@@ -113,8 +115,8 @@ describe("accounts of running servers", function () {
     const homes = await mkdtemp(join(tmpdir(), "acp-homes-"));
     cleanup.defer(() => rm(homes, { recursive: true, force: true }));
     await chmod(homes, 0o711);
-    const env = { ACP_MCP_UIDS: "61404-61404", ACP_MCP_HOMES: homes };
-    const shellOf = async (gateway: GatewayServiceProcess, server: string) => {
+    const env = { ACP_MCP_UIDS: `${LAST}-${LAST}`, ACP_MCP_HOMES: homes };
+    const shellOf = async (gateway: GatewayService, server: string) => {
       const client = asking(await connectStateful(gateway.urlOf(server), gateway.headers));
       return async (text: string): Promise<string> => {
         const params = { name: "sh", arguments: { text } };
@@ -128,13 +130,13 @@ describe("accounts of running servers", function () {
     const daemon = await left("setsid sleep 4711 >/dev/null 2>&1 </dev/null & echo $!; echo secret > $HOME/secret");
     const isRunning = () =>
       stat(`/proc/${daemon.trim()}`).then(
-        ({ uid }) => uid === 61_404,
+        ({ uid }) => uid === LAST,
         () => false,
       );
-    expect([await left("id -u"), await isRunning()]).to.deep.equal(["61404\n", true]);
+    expect([await left("id -u"), await isRunning()]).to.deep.equal([`${LAST}\n`, true]);
     await killed.kill();
     expect(await isRunning(), "the daemon outlives the service").to.equal(true);
-    const next = await startGatewayProcess({ env });
+    const next = await startGateway({ env });
     cleanup.defer(async () => void (await next.stop()));
     await next.add("next", program.command);
     // The only account is free again, as soon as the host has counted off its processes.
@@ -144,9 +146,9 @@ describe("accounts of running servers", function () {
       return shell !== undefined;
     });
     expect(await isRunning()).to.equal(false);
-    expect(await shell?.("id -u")).to.equal("61404\n");
+    expect(await shell?.("id -u")).to.equal(`${LAST}\n`);
     expect(await shell?.(`cat ${homes}/default.left/secret`)).to.contain("Permission denied");
-    expect(await stat(join(homes, "default.left"))).to.include({ uid: 0, gid: 61_404 });
+    expect(await stat(join(homes, "default.left"))).to.include({ uid: 0, gid: LAST });
     await killed.database.drop();
   });
 

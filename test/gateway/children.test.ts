@@ -153,8 +153,7 @@ function messagesIn(text: string): Message[] {
 
 const CHANGED = "notifications/tools/list_changed";
 
-describe("children of MCP servers that are commands", function () {
-  this.timeout(120_000);
+describe("children of MCP servers that are commands", () => {
   let gateway: GatewayService;
   let folder: string;
   let command: { readonly command: string; readonly args: readonly string[] };
@@ -166,6 +165,7 @@ describe("children of MCP servers that are commands", function () {
     command = { command: process.execPath, args: [join(folder, "do.mjs")] };
     gateway = await startGateway({ env: { ACP_MCP_FOLDERS: folder, ACP_MCP_ANSWER_MS: "20000" } });
     await gateway.add("do", command, { idle_seconds: 2 });
+    await gateway.add("brief", command, { idle_seconds: 1 });
     await gateway.add("long", command);
   });
   after(async () => {
@@ -184,7 +184,7 @@ describe("children of MCP servers that are commands", function () {
 
   async function opened(server: string, agent: string, capabilities: object = {}, name = "raw"): Promise<RawClient> {
     const client = new RawClient(gateway, server, agent);
-    await client.initialize(capabilities, name);
+    expect((await client.initialize(capabilities, name)).error).to.equal(undefined);
     await client.initialized();
     return client;
   }
@@ -307,20 +307,24 @@ describe("children of MCP servers that are commands", function () {
   });
 
   it("keep the last 256 messages for a stream that is not open yet.", async () => {
-    const client = await opened("long", await gateway.agent());
+    const agent = await gateway.agent();
+    const [client, listening] = [await opened("long", agent), await opened("long", agent)];
+    await listening.listen();
     const send = Array.from({ length: 1_000 }, (_, data) => ({
       method: "notifications/message",
       params: { level: "info", data },
     }));
     await client.act("later", { send });
-    await delay(3_000);
+    await until(() => listening.heard.some(({ params }) => params?.data === 999));
     await client.listen();
     await until(() => client.heard.length >= 256);
     expect(client.heard.map(({ params }) => params?.data)).to.deep.equal(
       Array.from({ length: 256 }, (_, n) => 744 + n),
     );
-    client.stopListening();
-    await client.delete();
+    for (const each of [client, listening]) {
+      each.stopListening();
+      await each.delete();
+    }
   });
 
   it("end when nobody uses them, and start again with the session's initialize.", async () => {
@@ -340,12 +344,12 @@ describe("children of MCP servers that are commands", function () {
   });
 
   it("do not end during a call, or while a stream is open.", async () => {
-    const client = await opened("do", await gateway.agent());
+    const client = await opened("brief", await gateway.agent());
     const first = await markOf(client);
-    expect(await client.act("wait", { ms: 4_000, text: "done" })).to.equal("done");
+    expect(await client.act("wait", { ms: 2_000, text: "done" })).to.equal("done");
     expect(await markOf(client)).to.equal(first);
     await client.listen();
-    await delay(4_000);
+    await delay(2_000);
     expect(await isRunning(first)).to.equal(true);
     client.stopListening();
     await until(async () => !(await isRunning(first)));
@@ -362,8 +366,11 @@ describe("children of MCP servers that are commands", function () {
     const running = async () => (await Promise.all([...marks].map(isRunning))).filter(Boolean).length;
     expect(await running()).to.be.at.most(1);
     const clients = await Promise.all(Array.from({ length: 5 }, () => opened("do", agent, { roots: {} })));
+    // An open stream keeps each running until all are counted.
+    for (const client of clients) await client.listen();
     for (const client of clients) marks.add(await markOf(client));
     expect(await running()).to.be.at.least(5);
+    for (const client of clients) client.stopListening();
     await until(async () => (await running()) === 0);
   });
 
@@ -400,9 +407,20 @@ describe("children of MCP servers that are commands", function () {
   });
 });
 
-/** Tests for a process of this title. One that has ended and is still counted has none. */
+/** Ids of processes by their titles; empty once ended. Reading those of every process takes a while. */
+const pids = new Map<string, string>();
+
+/** Tests for a process of this title, which has run. One that has ended and is still counted has none. */
 async function isRunning(mark: string): Promise<boolean> {
-  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
-  const titles = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "latin1").catch(() => "")));
-  return titles.some((title) => title.startsWith(mark));
+  const hasTitle = async (pid: string): Promise<boolean> =>
+    (await readFile(`/proc/${pid}/cmdline`, "latin1").catch(() => "")).startsWith(mark);
+  const known = pids.get(mark);
+  if (known !== undefined) return known !== "" && (await hasTitle(known));
+  for (const pid of await readdir("/proc")) {
+    if (!/^\d+$/.test(pid) || !(await hasTitle(pid))) continue;
+    pids.set(mark, pid);
+    return true;
+  }
+  pids.set(mark, "");
+  return false;
 }

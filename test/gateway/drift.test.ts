@@ -60,8 +60,7 @@ describe("the drift of an MCP server", () => {
     expect(await call()).to.contain(refused);
   });
 
-  it("is five seconds by default where the server is open.", async function () {
-    this.timeout(30_000);
+  it("is five seconds by default where the server is open.", async () => {
     await using cleanup = new AsyncDisposableStack();
     const { server, lists, connect } = await start(cleanup, { mode: "open" });
     const times: number[] = [];

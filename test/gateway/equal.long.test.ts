@@ -174,8 +174,7 @@ async function compare(
   return { names, failed: [...failed] };
 }
 
-describe("what real MCP servers answer", function () {
-  this.timeout(120_000);
+describe("what real MCP servers answer", () => {
   let gateway: GatewayService;
   let folder: string;
   let http: { url: string; child: ChildProcess };

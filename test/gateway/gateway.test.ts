@@ -94,6 +94,30 @@ describe("the MCP gateway", () => {
         await client.close();
       });
 
+      it("tells a model when a limit lets its call pass, and the same as data.", async () => {
+        const agentId = await gateway.agent();
+        const conditions = { mode: "velocity", match_action_types: ["*"], max_count: 1, window_seconds: 60 };
+        const rules = [{ type: "sequence", decision: "block", conditions }];
+        await gateway.rest("POST /v1/enforce/mandates", {
+          name: `few ${generation}`,
+          scope: "agent",
+          agent_id: agentId,
+          rules,
+        });
+        const client = asking(await connect(gateway.urlOf("bank"), { ...gateway.headers, "x-agent-id": agentId }));
+        const call = () => client.request({ method: "tools/call", params: { name: "read", arguments: {} } });
+        await call();
+        const result = await call();
+        const { retry_after: retryAfter, reasons } = decisionOf(result) as unknown as {
+          readonly retry_after: string;
+          readonly reasons: readonly { readonly remaining: number; readonly resets_at: string }[];
+        };
+        expect(reasons[0]).to.include({ remaining: 0, resets_at: retryAfter });
+        const second = new Date(Math.ceil(Date.parse(retryAfter) / 1000) * 1000).toISOString().slice(11, 19);
+        expect(textOf(result)).to.match(new RegExp(`\nYou may try it again after .*${second} UTC\\.$`));
+        await client.close();
+      });
+
       it("lists what the agent may call, in a fixed order.", async () => {
         const client = asking(await connect(gateway.urlOf("bank"), gateway.headers));
         const names = async () => {

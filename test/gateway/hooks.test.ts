@@ -189,6 +189,18 @@ describe("the hooks of coding agents", () => {
     }
   });
 
+  it("tell the model when a limit lets its call pass.", async () => {
+    const { output, agentId } = await open();
+    const conditions = { mode: "velocity", match_action_types: ["claude-code.grep"], max_count: 1, window_seconds: 60 };
+    const rules = [{ type: "sequence", decision: "block", conditions }];
+    await service.rest("POST /v1/enforce/mandates", { name: "few", scope: "agent", agent_id: agentId, rules });
+    expect(await output(event("Grep"))).to.equal(undefined);
+    const denied = await output(event("Grep"));
+    expect(denied?.permissionDecisionReason).to.match(
+      /2 matching actions in 60 s are more than 1\nYou may try it again after (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC\.$/,
+    );
+  });
+
   it("let rules read the input of a tool.", async () => {
     const { output } = await open();
     expect(await output(event("Bash", { command: "ls" }))).to.equal(undefined);

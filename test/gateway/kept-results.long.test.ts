@@ -10,8 +10,7 @@ const asks = { type: "action", decision: "escalate", conditions: { match_action_
 const KEY = "acp_0123456789abcdef01";
 const MIB = 1_048_576;
 
-describe("an approved call whose client leaves, with several replicas", function () {
-  this.timeout(180_000);
+describe("an approved call whose client leaves, with several replicas", () => {
   let database: TestDatabase;
   let upstream: SlowServer;
   const running: TestServer[] = [];

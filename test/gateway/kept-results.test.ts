@@ -141,22 +141,26 @@ describe("an approved call whose client leaves while it runs", () => {
   });
 
   it("keeps the result of the arguments that a person approved in place of the client's.", async () => {
-    const agentId = await gateway.agent();
-    const who = { ...gateway.headers, "x-agent-id": agentId };
-    const url = gateway.urlOf("bank");
-    const escalationId = decisionOf(await call(url, who, PAY)).escalation_id;
+    // The person answers while the call is held, however long that takes.
+    await using patient = new AsyncDisposableStack();
+    const holding = await startGateway({ env: { ACP_MCP_HOLD_MS: "60000" } });
+    patient.defer(async () => void (await holding.stop()));
+    await holding.add("bank", { url: upstream.url });
+    await holding.rest("POST /v1/enforce/mandates", { name: "people pay", rules: [asks] });
+    const who = { ...holding.headers, "x-agent-id": await holding.agent() };
+    const url = holding.urlOf("bank");
     const calling = leavingCall(url, who, PAY);
-    await until(async () => {
-      const { escalation } = (await gateway.rest(`GET /v1/enforce/escalations/${escalationId}`)) as unknown as {
-        escalation: { asked: number };
+    const waiting = async () => {
+      const { escalations } = (await holding.rest("GET /v1/enforce/escalations")) as unknown as {
+        escalations: { escalation_id: string }[];
       };
-      return escalation.asked === 2;
-    });
-    await gateway.rest(`POST /v1/enforce/escalations/${escalationId}/edit`, { arguments: { amount: 3 } });
+      return escalations[0]?.escalation_id;
+    };
+    await until(async () => (await waiting()) !== undefined);
+    await holding.rest(`POST /v1/enforce/escalations/${await waiting()}/edit`, { arguments: { amount: 3 } });
     await until(() => upstream.open === 1);
     await calling.leave();
     upstream.finish("paid 3");
-    await settled(agentId);
     expect(textOf(await call(url, who, PAY))).to.equal("paid 3");
     expect(upstream.calls).to.deep.equal([{ ...PAY, arguments: { amount: 3 } }]);
   });

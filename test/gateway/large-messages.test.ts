@@ -91,12 +91,12 @@ describe("large messages to the MCP gateway", () => {
 
   it("come with them one step at a time, and leave turns of the event loop between.", async () => {
     const client = await connectStateless(url(), headers());
-    const stepsBetween: number[] = [];
+    let mostBetween = 0;
     let isDone = false;
     const others = (async () => {
       for (let before = 0; !isDone; before = turns.taken) {
         await setImmediate();
-        stepsBetween.push(turns.taken - before);
+        mostBetween = Math.max(mostBetween, turns.taken - before);
       }
     })();
     const all = Array.from({ length: CALLS }, (_, n) => [
@@ -108,7 +108,7 @@ describe("large messages to the MCP gateway", () => {
     isDone = true;
     await others;
     expect(upstream.calls.map(({ arguments: args }) => (args as { n: number }).n)).to.have.members([0, 1, 2, 3, 4]);
-    expect(Math.max(...stepsBetween)).to.equal(1);
+    expect(mostBetween).to.equal(1);
     await client.close();
   });
 

@@ -14,9 +14,7 @@ async function usage(pid: number): Promise<{ readonly handles: number; readonly 
   return { handles, mebibytes: (Number(pages) * 4096) / 1_048_576 };
 }
 
-describe("many MCP sessions at once", function () {
-  this.timeout(180_000);
-
+describe("many MCP sessions at once", () => {
   it("are served without an error, and leave nothing behind.", async () => {
     await using cleanup = new AsyncDisposableStack();
     // Connections that the clients keep are handles of the service as well.

@@ -2,9 +2,7 @@ import { expect } from "chai";
 import { asking, connectStateful, startGatewayProcess } from "./harness.ts";
 import { startToolsServer, tool } from "./tools-server.ts";
 
-describe("an MCP server that lists many tools", function () {
-  this.timeout(120_000);
-
+describe("an MCP server that lists many tools", () => {
   it("is served up to 10,000 of them, while others are decided, and refused with one more.", async () => {
     await using cleanup = new AsyncDisposableStack();
     const many = (count: number) => Array.from({ length: count }, (_, index) => tool(`tool_${index}`));

@@ -23,6 +23,8 @@ export interface RecordingServer {
   tools: readonly object[];
   /** The rest of the response to a request: `{ result }` or `{ error }`, with messages that come before it on its stream. */
   answer: (asked: Arrived) => { result?: object; error?: object; before?: readonly object[] };
+  /** Ends the HTTP response in the place of `answer`. Default: nothing does. */
+  refuse: ((response: ServerResponse) => unknown) | undefined;
   close(): Promise<void>;
 }
 
@@ -50,6 +52,9 @@ export async function startRecordingServer(isStateless = false): Promise<Recordi
   };
   const respond = (response: ServerResponse, message: Arrived): void => {
     const { id, method = "" } = message;
+    if (server.refuse !== undefined && !CONNECTING.has(method) && !isGateways(message)) {
+      return void server.refuse(response);
+    }
     const isKnown = method !== (isStateless ? "initialize" : "server/discover");
     const { before = [], ...rest } = CONNECTING.has(method)
       ? isKnown
@@ -86,6 +91,7 @@ export async function startRecordingServer(isStateless = false): Promise<Recordi
     methods: [],
     tools: [{ name: "pay", inputSchema: { type: "object" } }],
     answer: () => ({ result: { resultType: "complete", content: [{ type: "text", text: "fine" }] } }),
+    refuse: undefined,
     close: () =>
       new Promise((resolve) => {
         http.close(() => resolve());

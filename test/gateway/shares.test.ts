@@ -44,8 +44,7 @@ interface Member {
   readonly agentId: string;
 }
 
-describe("what workspaces share in the gateway", function () {
-  this.timeout(60_000);
+describe("what workspaces share in the gateway", () => {
   let service: TestService;
   let folder: string;
   let waiting: WaitingServer;

@@ -95,15 +95,20 @@ describe("an MCP server that is a command", () => {
           .catch((error: Error) => error.message);
       const pidOf = (result: unknown) => JSON.parse((result as Result).content[0]?.text ?? "{}").pid as number;
       const ends = () => gateway.output().split("mcp server process ended").length;
-      for (let round = 0; round < 2; round++) {
+      let isHeldBack = false;
+      // A busy machine may ask again after the pause, which is twice as long each time.
+      for (let round = 0; round < 2 || !isHeldBack; round++) {
         const first = pidOf(await call("env"));
         const before = ends();
         expect(await call("crash")).to.match(/ended before it answered|closed/i);
         await until(() => ends() > before);
-        expect(await call("env")).to.match(/ended unexpectedly and starts again in \d+ s at the earliest/);
-        let result: unknown;
+        let result = await call("env");
+        if (typeof result === "string") {
+          expect(result).to.match(/ended unexpectedly and starts again in \d+ s at the earliest/);
+          isHeldBack = true;
+        }
         await until(async () => {
-          result = await call("env");
+          if (typeof result === "string") result = await call("env");
           return typeof result === "object";
         });
         expect(pidOf(result)).not.to.equal(first);

@@ -9,9 +9,7 @@ import { until } from "./until.ts";
 const CALL = { name: "pay", arguments: { amount: 7 } };
 const asks = { type: "action", decision: "escalate", conditions: { match_action_types: ["bank.pay"] } };
 
-describe("a task when the service is killed", function () {
-  this.timeout(180_000);
-
+describe("a task when the service is killed", () => {
   it("is forwarded once in its life, and says so when its result is lost.", async () => {
     await using cleanup = new AsyncDisposableStack();
     const database = await createTestDatabase();

@@ -14,7 +14,6 @@ export function assertSound(run: HostileRun, least: number, leastDraws: number):
     expect(controls, `plain forms of ${name}`).to.be.above(0);
   }
   expect(tally.shortcomings(leastDraws)).to.deep.equal([]);
-  printGrowth(run);
 }
 
 /**

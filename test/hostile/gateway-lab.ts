@@ -5,6 +5,7 @@ import { HostileFinding, SECRET } from "./lab.ts";
 import { arrivalFault, FORBIDDEN, isDecided } from "./mcp-judge.ts";
 import { type Arrival, type Generation, type McpUpstream, startMcpUpstream } from "./mcp-upstream.ts";
 import { exchangeBytes, type RawResponse, responseFrom } from "./raw-http.ts";
+import { rejectPending } from "./reject-pending.ts";
 import { isRight, type Reached, reachedText } from "./rights.ts";
 
 /** A request of MCP that the gateway refuses or escalates, and one beside it that passes. */
@@ -229,8 +230,9 @@ export class GatewayLab {
 
   /** Checks every plain request, that what was forwarded is in the log, and that nothing stays open. */
   async assertPlain(): Promise<void> {
-    const lanes = [...this.#lanes];
-    for (const each of lanes) await this.#rejectPending(each);
+    for (const { own, stranger } of [...this.#lanes]) {
+      for (const { agentId } of [own, stranger]) await rejectPending(this.service, agentId);
+    }
     await this.inLane(async (lane) => {
       for (const generation of ["stateful", "stateless"] as const) {
         for (const each of MCP_PLAINS) await this.assertBoth(lane, generation, each);
@@ -386,16 +388,6 @@ export class GatewayLab {
           `${forwarded} requests of ${action} reached the server, ${allowed} are allowed in the log`,
         );
       }
-    }
-  }
-
-  async #rejectPending({ own, stranger }: Lane): Promise<void> {
-    for (const { agentId } of [own, stranger]) {
-      const path = `GET /v1/enforce/escalations?status=pending&page_size=500&agent_id=${agentId}`;
-      const { escalations = [] } = (await this.service.rest(path)) as unknown as {
-        escalations?: { escalation_id: string }[];
-      };
-      for (const { escalation_id } of escalations) await this.service.resolve(escalation_id, "rejected");
     }
   }
 

@@ -12,23 +12,20 @@ const LEAST = 300;
 /** Draws of each disguise, at the least. */
 const LEAST_DRAWS = 8;
 
-/** Milliseconds of rest before the memory is measured. */
-const REST_MS = 60_000;
-
 /** The long form of `hostile.test.ts`. */
 describe("many hostile requests", () => {
   it("are refused for a named reason, or get the decision of their plain forms.", async function () {
     this.timeout(1_800_000);
-    assertSound(await runHostile(SEED, CASES - WIRE_CASES - GATEWAY_CASES, REST_MS), LEAST, LEAST_DRAWS);
+    assertSound(await runHostile(SEED, CASES - WIRE_CASES - GATEWAY_CASES), LEAST, LEAST_DRAWS);
   });
 
   it("are so as bytes over HTTP and gRPC and on streams, whose key may end.", async function () {
     this.timeout(1_800_000);
-    assertSound(await runHostileWire(SEED, WIRE_CASES, REST_MS), LEAST, LEAST_DRAWS);
+    assertSound(await runHostileWire(SEED, WIRE_CASES), LEAST, LEAST_DRAWS);
   });
 
   it("let nothing through the MCP gateway and the hooks of coding agents that their plain forms would not.", async function () {
     this.timeout(1_800_000);
-    assertSound(await runHostileGateway(SEED, GATEWAY_CASES, REST_MS), LEAST, LEAST_DRAWS);
+    assertSound(await runHostileGateway(SEED, GATEWAY_CASES), LEAST, LEAST_DRAWS);
   });
 });

@@ -15,19 +15,17 @@ const LEAST = 20;
 /** Draws of each disguise, at the least. */
 const LEAST_DRAWS = 2;
 
-describe("hostile requests", () => {
-  it("are refused for a named reason, or get the decision of their plain forms.", async function () {
-    this.timeout(180_000);
+describe("hostile requests", function () {
+  this.timeout(600_000);
+  it("are refused for a named reason, or get the decision of their plain forms.", async () => {
     assertSound(await runHostile(SEED, CASES - WIRE_CASES), LEAST, LEAST_DRAWS);
   });
 
-  it("are so as bytes over HTTP and gRPC and on streams, whose key may end.", async function () {
-    this.timeout(180_000);
+  it("are so as bytes over HTTP and gRPC and on streams, whose key may end.", async () => {
     assertSound(await runHostileWire(WIRE_SEED, WIRE_CASES), LEAST, LEAST_DRAWS);
   });
 
-  it("let nothing through the MCP gateway and the hooks of coding agents that their plain forms would not.", async function () {
-    this.timeout(180_000);
+  it("let nothing through the MCP gateway and the hooks of coding agents that their plain forms would not.", async () => {
     assertSound(await runHostileGateway(GATEWAY_SEED, GATEWAY_CASES), LEAST, 1);
   });
 });

@@ -5,15 +5,19 @@ import { buffer } from "node:stream/consumers";
 /** Milliseconds after which a request without an answer is given up. */
 const PATIENCE_MS = 20_000;
 
-/** Sends bytes over a connection of their own; gives the answer as Latin-1 text. */
-export async function exchangeBytes(port: number, bytes: Buffer): Promise<string> {
-  const socket = connect({ host: "127.0.0.1", port });
+/**
+ * Sends bytes over a connection of their own; gives the answer as Latin-1 text. `isWhole`: says that nothing follows, so that a broken
+ * request is not waited for. Default false.
+ */
+export async function exchangeBytes(port: number, bytes: Buffer, isWhole = false): Promise<string> {
+  const socket = connect({ host: "127.0.0.1", port, allowHalfOpen: isWhole });
   socket.setTimeout(PATIENCE_MS, () => socket.destroy(new Error("no answer in time")));
   // The service may close a connection while it is still being written to.
   const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
   const errors: Error[] = [];
   socket.on("error", (error) => errors.push(error));
-  socket.write(bytes);
+  if (isWhole) socket.end(bytes);
+  else socket.write(bytes);
   const answer = await buffer(socket).catch(() => Buffer.alloc(0));
   await closed;
   return answer.length === 0 ? `no answer (${errors[0]?.message ?? "closed"})` : answer.toString("latin1");

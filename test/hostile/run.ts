@@ -241,15 +241,15 @@ const STAGES = {
 };
 export type StageName = keyof typeof STAGES;
 
-/**
- * Runs cases against the services of one workspace, in this process. The same seed and count make the same requests. `restMs`:
- * milliseconds of rest at the end, after which the memory is measured.
- */
-export async function runHostile(seed: number, count: number, restMs?: number): Promise<HostileRun> {
-  return run(await STAGES.services(seed), seed, count, 32, restMs);
+/** Runs cases against the services of one workspace, in this process. The same seed and count make the same requests. */
+export async function runHostile(seed: number, count: number): Promise<HostileRun> {
+  return run(await STAGES.services(seed), seed, count, 32, undefined);
 }
 
-/** Runs cases against the program as a process of its own: bytes over HTTP, gRPC, and streams. */
+/**
+ * Runs cases against the program as a process of its own: bytes over HTTP, gRPC, and streams. `restMs`: milliseconds of rest at the
+ * end, after which the memory is measured.
+ */
 export async function runHostileWire(seed: number, count: number, restMs?: number): Promise<HostileRun> {
   return run(await STAGES.wire(), seed, count, 8, restMs);
 }

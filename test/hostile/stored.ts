@@ -239,7 +239,9 @@ async function storedPattern(lab: Lab, draw: Draw): Promise<void> {
   const word = draw.word();
   const isInMandate = draw.once(3);
   const kind = isInMandate ? MATCHED_TYPE : DENIED_TYPE;
-  const pattern = draw.once(2) ? disguised(draw, `shred.${word}*`, kind) : disguisedSame(draw, `shred.${word}`, kind);
+  // In a mandate, what lengthens a pattern with a star makes another pattern.
+  const disguise = isInMandate ? disguisedSame : disguised;
+  const pattern = draw.once(2) ? disguise(draw, `shred.${word}*`, kind) : disguisedSame(draw, `shred.${word}`, kind);
   const call = { actionType: `shred.${word}`, actionContent: shown({ pattern }) };
   const permissions = { deniedActionTypes: [pattern] };
   const agentId = isInMandate
@@ -347,12 +349,12 @@ function hostileRule(draw: Draw): JsonObject {
     [
       "types that are disguised",
       ODD_RULE,
-      () => ({ type: "action", conditions: { match_action_types: [disguised(draw, "t6pay.*", MATCHED_TYPE)] } }),
+      () => ({ type: "action", conditions: { match_action_types: [disguisedSame(draw, "t6pay.*", MATCHED_TYPE)] } }),
     ],
     [
-      "a star inside",
+      "five stars",
       NO_RULE,
-      () => ({ type: "action", conditions: { match_action_types: [draw.pick(["**", "a*b"])] } }),
+      () => ({ type: "action", conditions: { match_action_types: [draw.pick(["*****", "a*b*c*d*e*"])] } }),
     ],
     ["content", ODD_RULE, () => ({ type: "content", conditions: { patterns: [draw.pick(PATTERNS)] } })],
     ["trust", ODD_RULE, () => ({ type: "trust", conditions: { below: draw.pick([0, 50, 100]) } })],

@@ -67,7 +67,7 @@ function cameOf(answer: InterceptStreamResponse | Error): Came & { readonly path
     const { decision, decisionPath } = result.value;
     return { decision: (Decision[decision] ?? "").toLowerCase(), path: DecisionPath[decisionPath] ?? "" };
   }
-  const { reason, message } = result.value ?? { reason: "", message: "" };
+  const { reason, message } = result.case === "error" ? result.value : { reason: "", message: "" };
   if (reason === "INTERNAL" || reason === "" || message.includes(SECRET))
     return { fault: `a fault in the stream (${reason} ${message})` };
   const field = /^`(?:intercept\.)?([\w.[\]]+)`/.exec(message)?.[1];

@@ -9,6 +9,7 @@ import { openWires, type Wires } from "../support/wires.ts";
 import type { Draw } from "./draw.ts";
 import { HostileFinding, SECRET, shown } from "./lab.ts";
 import { exchangeBytes, responseFrom } from "./raw-http.ts";
+import { rejectPending } from "./reject-pending.ts";
 import { isRight, type Reached, reachedText } from "./rights.ts";
 
 /** A request in plain JSON that the started service refuses or escalates. */
@@ -97,6 +98,7 @@ export class WireLab {
 
   /** Checks that the service gives plain requests their verdicts, and that it logged no fault and no crash. */
   async assertPlain(): Promise<void> {
+    await rejectPending(this.service, this.agentId);
     for (const plain of this.plains) await this.assertBoth(plain);
     const fault = /^.*"(unhandledRejection|uncaughtException|INTERNAL)".*$/m.exec(this.service.output())?.[0];
     if (fault !== undefined) throw new HostileFinding(`the service logged ${fault}`);

@@ -43,6 +43,7 @@ export async function comparable(pool: Pool, state: WorkspaceState, nowMs: numbe
       rules: compiled.rules.map(({ path, type, decision, stale }) => ({ path, type, decision, stale })),
       violations: compiled.violations,
     })),
+    lists: [...state.lists.all.values()].sort((a, b) => (a.list.name < b.list.name ? -1 : 1)),
     packs: [...policies.packs.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
     pending: state.escalations.expired(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY),
     signingKeys: state.signingKeys.all().map(({ publicKey: _, ...key }) => key),

@@ -42,6 +42,9 @@ const reason = fc.record({
   rule: optional(text),
   argument: optional(text),
   wouldPass: optional(text),
+  remaining: optional(fc.double({ min: 0, max: 1e15, noNaN: true })),
+  resetsAtMs: optional(fc.nat(4e12)),
+  decision: optional(decision),
 }) as fc.Arbitrary<DecisionReason>;
 const limit = fc.record({
   scope: text,
@@ -54,6 +57,7 @@ const limit = fc.record({
   source: fc.constantFrom("decision_log", "mirror"),
   mandateId: text,
   rule: text,
+  resetsAtMs: optional(fc.nat(4e12)),
 }) as fc.Arbitrary<LimitState>;
 const answer = fc.oneof(
   fc.record({
@@ -105,6 +109,7 @@ const outcome = fc.record({
   escalationExpiresAtMs: optional(fc.nat(4e12)),
   usedEscalationId: optional(text),
   authority: list(text),
+  reservations: list(fc.record({ pot: text, millionths: whole })),
 }) as unknown as fc.Arbitrary<Outcome>;
 const action = fc
   .record({
@@ -164,6 +169,7 @@ describe("the entry of a decision", () => {
       trustBeforeTenths: 500,
       trustAfterTenths: 502,
       authority: [],
+      reservations: [],
       digestIgnores: [],
     } as unknown as Outcome;
     const least = decisionBody(bare, byDefault, at);
@@ -195,6 +201,7 @@ describe("the entry of a decision", () => {
       wouldPass: "w",
     };
     const counted = { scope: "workspace", group: "w", members: 1, count: 2, limit: 3, window: 60, remaining: 1 };
+    const budget = { currency: "EUR", limit: 10, total: 8.2, reserved: 8.2, captured: 0, remaining: 1.8 };
     const found = { mandate: { id: "m1", version: 1, digest: "d" }, decision: "block", reasons: [why] };
     const full = decisionBody(
       {
@@ -218,12 +225,16 @@ describe("the entry of a decision", () => {
         escalationExpiresAtMs: 5,
         usedEscalationId: "esc_1",
         authority: ["g", "w"],
+        reservations: [{ pot: "p1", millionths: 8_200_000 }],
         policy: {
           decision: "block",
           reasons: [why],
           fired: [found],
           observed: [found],
-          collectiveLimits: [{ ...counted, source: "mirror", mandateId: "m1", rule: "rules[0]" }],
+          collectiveLimits: [
+            { ...counted, source: "mirror", mandateId: "m1", rule: "rules[0]" },
+            { ...counted, source: "decision_log", mandateId: "m1", rule: "rules[1]", budget },
+          ],
           guards: [
             {
               mandateId: "m1",
@@ -241,5 +252,8 @@ describe("the entry of a decision", () => {
     const body = JSON.parse(full) as Record<string, unknown>;
     expect(body).to.include.keys("authority", "guards", "mandates", "observed", "reasons", "used_escalation_id");
     expect(body.authorisation).to.have.nested.property("collective_limits[0].source", "mirror");
+    expect(body.authorisation).to.have.deep.nested.property("collective_limits[1].budget", budget);
+    expect(body.authorisation).not.to.have.nested.property("collective_limits[1].count");
+    expect(body.reserved).to.deep.equal([{ millionths: 8_200_000, pot: "p1" }]);
   });
 });

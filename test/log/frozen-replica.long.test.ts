@@ -30,5 +30,5 @@ describe("a replica that is frozen while it holds the end of a log", () => {
         child.kill("SIGKILL");
         await once(child, "exit");
       }
-    })).timeout(40_000);
+    }));
 });

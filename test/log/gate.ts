@@ -1,4 +1,5 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { Transform } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** A way to the database that can be shut: what PostgreSQL looks like while it restarts. */
@@ -10,6 +11,12 @@ export interface Gate {
   /** Breaks every connection and takes no new one. */
   shut(): void;
   open(): void;
+  /** Leads new connections to another port of this machine. */
+  leadTo(port: number): void;
+  /** Lets nothing through on the connections that are there, and ends none: a network that lost them silently. */
+  freeze(): void;
+  /** Holds everything that goes through back for some milliseconds, either way; 0 for no longer. */
+  slow(ms: number): void;
   close(): void;
 }
 
@@ -19,9 +26,16 @@ export async function startGate(databaseUrl: string): Promise<Gate> {
   const sockets = new Set<Socket>();
   let isShut = false;
   let refused = 0;
+  let heldMs = 0;
   const join = (socket: Socket, other: Socket): void => {
     sockets.add(socket);
-    socket.pipe(other);
+    const held = new Transform({
+      transform(chunk: Buffer, _, done) {
+        if (heldMs === 0) done(null, chunk);
+        else setTimeout(() => done(null, chunk), heldMs);
+      },
+    });
+    socket.pipe(held).pipe(other);
     socket.on("error", () => other.destroy());
     socket.on("close", () => {
       sockets.delete(socket);
@@ -55,6 +69,15 @@ export async function startGate(databaseUrl: string): Promise<Gate> {
     },
     open() {
       isShut = false;
+    },
+    leadTo(port) {
+      target.host = `127.0.0.1:${port}`;
+    },
+    freeze() {
+      for (const socket of sockets) socket.unpipe().pause();
+    },
+    slow(ms) {
+      heldMs = ms;
     },
     close() {
       server.close();

@@ -1,6 +1,6 @@
 import { withOwner } from "../support/owner.ts";
 import type { TestServer } from "../support/server.ts";
-import { interceptOver, type RestOutcome } from "./rest.ts";
+import { interceptOver, post, type RestOutcome } from "./rest.ts";
 
 /** Result of a run. */
 export interface LimitRun {
@@ -28,20 +28,10 @@ export interface LimitRunOptions {
   readonly name: string;
 }
 
-async function post({ http, adminKey }: TestServer, path: string, body: object): Promise<Record<string, unknown>> {
-  const response = await fetch(`${http}${path}`, {
-    method: "POST",
-    headers: { "content-type": "application/json", "x-api-key": adminKey },
-    body: JSON.stringify(body),
-  });
-  const reply = (await response.json()) as Record<string, unknown>;
-  if (!response.ok) throw new Error(`${path}: ${JSON.stringify(reply)}`);
-  return reply;
-}
-
 async function registerAgent(server: TestServer): Promise<string> {
-  const { agent } = await post(server, "/v1/enforce/agents", { name: "limited" });
-  return (agent as { agent_id: string }).agent_id;
+  type Reply = { readonly agent: { readonly agent_id: string } };
+  const { agent } = await post<Reply>(server, "/v1/enforce/agents", { name: "limited" });
+  return agent.agent_id;
 }
 
 /** The counts that the run's decisions saw, in the order of the log, with what each came to. */

@@ -13,7 +13,7 @@ const BURSTS = 6;
 const BURST = 40;
 
 /** The members of a counter that differ between groups. */
-const NO_GROUP = { group: "", members: 0, count: 0, remaining: 0 };
+const NO_GROUP = { group: "", members: 0, count: 0, remaining: 0, resets_at: "" };
 
 async function live(history: RandomHistory): Promise<void> {
   await Promise.all(

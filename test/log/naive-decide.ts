@@ -1,3 +1,4 @@
+import { naiveResetsAt } from "../../src/dryrun/naive/naive-limits.ts";
 import { type Lent, lentTo } from "./naive-authority.ts";
 import type {
   NaiveAgent,
@@ -66,7 +67,10 @@ function pastOf({ conditions }: NaiveRule, state: NaiveState, now: number): Naiv
   return inside.filter(({ decision }) => counted.length === 0 || counted.includes(decision));
 }
 
-/** The state of a limit as the receipt shows it: entries with time > now - window, and this action. */
+/** A limit as a decision sees it. */
+export type NaiveLimit = ReturnType<typeof limitOf>;
+
+/** The state of a limit as the receipt shows it, and what it counts: entries with time > now - window, and this action. */
 function limitOf(mandate: NaiveMandate, index: number, group: Group, state: NaiveState, now: number) {
   const rule = mandate.definition.rules[index] as NaiveRule;
   const { conditions } = rule;
@@ -89,7 +93,19 @@ function limitOf(mandate: NaiveMandate, index: number, group: Group, state: Naiv
     scope: group.scope,
     source: "decision_log",
     window,
+    times: past.map(({ at }) => at),
+    counts: (decision: Word): boolean =>
+      (conditions.count_decisions ?? []).length === 0 ||
+      (conditions.count_decisions ?? []).map(wordOf).includes(decision),
   };
+}
+
+/** A limit as the receipt of a decision shows it: if it is reached, with when one more fits. */
+export function shownLimit({ times, counts, ...limit }: NaiveLimit, decision: Word, now: number): object {
+  if (limit.remaining > 0) return limit;
+  const actions = [...times, ...(counts(decision) ? [now] : [])].map((atMs) => ({ atMs, count: 1 }));
+  const resets = naiveResetsAt({ maxCount: limit.limit, windowMs: limit.window * 1000, actions }, now);
+  return resets === undefined ? limit : { ...limit, resets_at: new Date(resets).toISOString() };
 }
 
 type LentAuthority = Exclude<Lent, { readonly code: string }>;
@@ -127,7 +143,7 @@ function evaluate(
 ) {
   const { agent_id: agentId } = body.action;
   const now = Date.parse(body.at);
-  const limits: ReturnType<typeof limitOf>[] = [];
+  const limits: NaiveLimit[] = [];
   const fired: Fired[] = [];
   const asked: Fired[] = [];
   const mandates = [...state.mandates.values()].sort((a, b) => a.mandate_id.localeCompare(b.mandate_id));

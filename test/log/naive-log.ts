@@ -1,7 +1,7 @@
 import type { JsonValue } from "../../src/tree/canonical.ts";
 import { askNaively, digestFrom, receptionOf } from "./naive-approval.ts";
 import type { NaiveGrant } from "./naive-authority.ts";
-import { decideNaively } from "./naive-decide.ts";
+import { decideNaively, type NaiveLimit, shownLimit } from "./naive-decide.ts";
 import { foldChange, foldDecision, isFree } from "./naive-folds.ts";
 
 export type Word = "allow" | "block" | "escalate";
@@ -149,7 +149,7 @@ export interface NaiveOutcome {
   readonly policyName: string | undefined;
   /** Seconds that the rule which decides gives an escalation; undefined for the workspace's. */
   readonly ttlSeconds?: number | undefined;
-  readonly limits: readonly object[];
+  readonly limits: readonly NaiveLimit[];
   readonly guards: readonly NaiveGuard[];
   /** The mandates that decided something, with what. */
   readonly fired: readonly { readonly mandate_id: string; readonly version: number; readonly decision: Word }[];
@@ -183,6 +183,7 @@ function expectedOf(state: NaiveState, body: NaiveBody) {
     ...outcome,
     seq: body.seq,
     decision,
+    limits: outcome.limits.map((limit) => shownLimit(limit, decision, Date.parse(body.at))),
     path: isApproved ? "approved" : outcome.path,
     codes: [
       ...(isApproved ? ["APPROVED"] : []),
@@ -205,7 +206,7 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
     path: body.decision_path,
     permissions: body.authorisation.permissions,
     policyName: body.policy_name,
-    limits: body.authorisation.collective_limits,
+    limits: [...body.authorisation.collective_limits],
     guards: (body.guards ?? []).map(({ mandate_id, version, rule }) => ({ mandate_id, version, rule })),
     fired: body.mandates.flatMap(({ mandate_id, version, decision }) =>
       decision === undefined ? [] : [{ mandate_id, version, decision }],

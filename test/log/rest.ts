@@ -32,6 +32,21 @@ export function startServers(databaseUrl: string, count: number, adminKey: strin
   return Promise.all(Array.from({ length: count }, () => startServer({ databaseUrl, env })));
 }
 
+/** Posts JSON to a server as its administrator. Throws for an error. */
+export async function post<T>(
+  { http, adminKey }: Pick<TestServer, "http" | "adminKey">,
+  path: string,
+  body: object,
+): Promise<T> {
+  const response = await fetch(http + path, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-api-key": adminKey },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`${path}: ${await response.text()}`);
+  return (await response.json()) as T;
+}
+
 /** Asks a process for a decision over REST. Never rejects: a process that goes away leaves the call unanswered. */
 export async function interceptOver({ http, adminKey }: TestServer, action: object): Promise<RestOutcome> {
   try {

@@ -17,7 +17,7 @@ import type { Action } from "../../src/state/types.ts";
 import type { StateJournal } from "../../src/state/workspace.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { idFromUuid } from "../../src/store/ids.ts";
-import { SILENT_LOG, withClient } from "../support/database.ts";
+import { cutConnections, SILENT_LOG, withClient } from "../support/database.ts";
 import { decideOn } from "../support/decide-on.ts";
 import {
   actionOf,
@@ -38,15 +38,6 @@ import { openWatchedLog, whileHeld } from "./watched-log.ts";
 const CALLERS = 30;
 const TURNS = 25;
 const CUTS = 6;
-
-/** Ends every connection to the database but the one that says so. */
-async function cutConnections(url: string): Promise<void> {
-  await withClient(url, (client) =>
-    client.query(
-      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
-    ),
-  );
-}
 
 async function assertStatesEqual(workspace: TestWorkspace): Promise<void> {
   const { pool } = workspace.database;

@@ -56,7 +56,7 @@ export function readLog(url: string, workspaceId = "default"): Promise<StoredLog
 
 /** The decisions of a log, in order. */
 export function decisionsOf({ entries }: StoredLog): StoredDecision[] {
-  return entries.filter(({ kind }) => kind !== 1).map(({ body }) => JSON.parse(body) as StoredDecision);
+  return entries.filter(({ kind }) => kind === 0 || kind === 2).map(({ body }) => JSON.parse(body) as StoredDecision);
 }
 
 /**

@@ -91,30 +91,37 @@ describe("a window whose counted entries are about to leave", () => {
   }
 
   it("leaves events in the order of the log when the wait for a connection was too long.", async () => {
-    let wait: (() => Promise<unknown>) | undefined;
-    const log = await openLog(async () => {
-      const once = wait;
-      wait = undefined;
-      await once?.();
-    });
-    const heard: number[] = [];
-    log.subscribe((events) => heard.push(...events.map(({ seq }) => seq)));
-    const leavesAtMs = await fill(log);
-    const { seq } = await log.caughtUp();
-    const late: Promise<unknown>[] = [];
-    const firsts = Array.from({ length: 2 }, () => pay(log));
-    wait = async () => {
-      // Asked for while the first batch is on its way, and too few to follow it.
-      setImmediate(() => late.push(pay(log)));
+    let isOvertaken = false;
+    // On a busy machine, deciding two actions can take too long for one batch; then nothing waits for a second connection.
+    while (!isOvertaken) {
+      clock.nowMs += 2 * WINDOW_MS;
+      let wait: (() => Promise<unknown>) | undefined;
+      const log = await openLog(async () => {
+        const once = wait;
+        wait = undefined;
+        await once?.();
+      });
+      const heard: number[] = [];
+      log.subscribe((events) => heard.push(...events.map(({ seq }) => seq)));
+      const leavesAtMs = await fill(log);
+      const { seq } = await log.caughtUp();
+      heard.length = 0;
+      const late: Promise<unknown>[] = [];
+      const firsts = Array.from({ length: 2 }, () => pay(log));
       wait = async () => {
-        await workspace.intercept({ agentId, actionType: "pay" });
-        clock.nowMs = leavesAtMs;
+        // Asked for while the first batch is on its way, and too few to follow it.
+        setImmediate(() => late.push(pay(log)));
+        wait = async () => {
+          await workspace.intercept({ agentId, actionType: "pay" });
+          clock.nowMs = leavesAtMs;
+          isOvertaken = true;
+        };
       };
-    };
-    await Promise.all(firsts);
-    await Promise.all(late);
-    await log.caughtUp();
-    expect(heard.slice(-4)).to.deep.equal([seq, seq + 1, seq + 2, seq + 3]);
-    await assertExact();
+      await Promise.all(firsts);
+      await Promise.all(late);
+      await log.caughtUp();
+      expect(heard).to.deep.equal([seq, seq + 1, seq + 2, ...(isOvertaken ? [seq + 3] : [])]);
+      await assertExact();
+    }
   });
 });

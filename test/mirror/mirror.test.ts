@@ -79,9 +79,9 @@ describe("windows with Redis beside the log", () => {
     const [grantorAgentId = "", , granteeAgentId = ""] = agentIds;
     await test.authority.createGrant({ grantorAgentId, granteeAgentId, actionTypes: ["pay"] });
     await test.mandate([
-      velocityRule(5_000, { scope: Scope.WORKSPACE, windowSeconds: 4n }),
-      velocityRule(5_000, { scope: Scope.DEPARTMENT, windowSeconds: 1n }),
-      velocityRule(5_000, { windowSeconds: 3n }),
+      velocityRule(5_000, { scope: Scope.WORKSPACE, windowSeconds: 400n }),
+      velocityRule(5_000, { scope: Scope.DEPARTMENT, windowSeconds: 100n }),
+      velocityRule(5_000, { windowSeconds: 300n }),
     ]);
   });
   afterEach(async () => {
@@ -94,7 +94,7 @@ describe("windows with Redis beside the log", () => {
     await act(first, 30);
     await mirrored();
     expect((await limitSeen(await open()))?.source).to.equal("decision_log");
-    test.clock.advance(4_100);
+    test.clock.advance(410_000);
     await act(first, 25);
     await mirrored();
     const second = await open();
@@ -109,7 +109,7 @@ describe("windows with Redis beside the log", () => {
     const first = await open();
     await act(first, 10);
     await mirrored();
-    test.clock.advance(4_100);
+    test.clock.advance(410_000);
     await act(first, 20);
     await mirrored();
     // Not mirrored: this replica knows no Redis.

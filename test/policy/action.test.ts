@@ -1,12 +1,7 @@
 import { expect } from "chai";
-import {
-  argumentsFrom,
-  compilePatterns,
-  isActionPattern,
-  matchesPattern,
-  normaliseName,
-  toolNameFrom,
-} from "../../src/policy/names.ts";
+import fc from "fast-check";
+import { compilePatterns, coversPattern, isActionPattern, matchesPattern } from "../../src/policy/action-patterns.ts";
+import { argumentsFrom, normaliseName, toolNameFrom } from "../../src/policy/names.ts";
 
 const PATTERN_CASES: readonly (readonly [string, string, boolean])[] = [
   ["payment.send", "payment.send", true],
@@ -17,9 +12,29 @@ const PATTERN_CASES: readonly (readonly [string, string, boolean])[] = [
   ["payment.*", "payment", false],
   ["PAY*", "payment.send", true],
   ["*", "anything", true],
-  ["a*b", "axb", false],
+  ["a*b", "axb", true],
+  ["a*b", "ab", true],
+  ["a*b", "axbx", false],
+  ["*.delete", "file.delete", true],
+  ["*.delete", "delete", false],
+  ["*.Delete*", "file.deleted", true],
+  ["crm.*.delete", "crm.contact.note.delete", true],
+  ["crm.*.delete", "crm.delete", false],
+  ["a*a", "a", false],
+  ["a**a", "aa", true],
+  ["a*bc*bc", "abc", false],
+  ["a*bc*bc", "abcbc", true],
+  ["*x*x*x*", "xx", false],
+  ["a.c", "abc", false],
   ["", "payment.send", false],
 ];
+
+/** Matches by a regular expression, which shares nothing with the matcher. */
+const matchesNaively = (pattern: string, text: string): boolean =>
+  new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", ".*")}$`, "s").test(text);
+
+const shortText = (...signs: string[]) =>
+  fc.array(fc.constantFrom(...signs), { maxLength: 7 }).map((parts) => parts.join(""));
 
 describe("action-type patterns", () => {
   for (const [pattern, actionType, matches] of PATTERN_CASES) {
@@ -27,16 +42,48 @@ describe("action-type patterns", () => {
       expect(matchesPattern(pattern, actionType)).to.equal(matches);
       expect(compilePatterns([pattern]).matches(actionType)).to.equal(matches);
       expect(compilePatterns(["zzz", pattern, "y*"]).matches(actionType)).to.equal(matches);
+      expect(compilePatterns(["*"], ["zzz", pattern]).matches(actionType)).to.equal(!matches);
     });
   }
 
-  it("match nothing when there are none.", () => {
-    expect(compilePatterns([]).matches("a")).to.equal(false);
+  it("match what a regular expression matches.", () => {
+    fc.assert(
+      fc.property(shortText("a", "b", ".", "*"), shortText("a", "b", "."), (pattern, text) => {
+        expect(matchesPattern(pattern, text)).to.equal(matchesNaively(pattern, text));
+      }),
+      { numRuns: 3_000 },
+    );
   });
 
-  it("have `*` at their end or not at all.", () => {
-    expect(["a", "a.*", "*", " a* "].every(isActionPattern)).to.equal(true);
-    expect(["", " ", "*a", "a*b", "a**"].some(isActionPattern)).to.equal(false);
+  it("cover another pattern only if they match everything that it matches.", () => {
+    let covered = 0;
+    fc.assert(
+      fc.property(shortText("a", "b", "*"), shortText("a", "b", "*"), shortText("a", "b"), (broad, narrow, text) => {
+        if (!coversPattern(broad, narrow)) return;
+        covered += 1;
+        expect(matchesNaively(narrow, text) && !matchesNaively(broad, text)).to.equal(false);
+      }),
+      { numRuns: 5_000 },
+    );
+    expect(covered).to.be.above(100);
+    expect(coversPattern("pay*", "payment.*")).to.equal(true);
+    expect(coversPattern("*.delete", "crm.*.delete")).to.equal(true);
+    expect(coversPattern("crm.*.delete", "*.delete")).to.equal(false);
+  });
+
+  it("match in time that does not grow with what `*` could stand for.", () => {
+    const pattern = `*${"a".repeat(60)}*${"a".repeat(60)}*${"a".repeat(60)}*b`;
+    expect(compilePatterns([pattern]).matches("a".repeat(1_000_000))).to.equal(false);
+  });
+
+  it("match nothing when there are none.", () => {
+    expect(compilePatterns([]).matches("a")).to.equal(false);
+    expect(compilePatterns([], ["a"]).matches("b")).to.equal(false);
+  });
+
+  it("have at most four `*`, wherever they stand.", () => {
+    expect(["a", "a.*", "*", " a* ", "*a", "a*b", "a**", "*a*b*c*"].every(isActionPattern)).to.equal(true);
+    expect(["", " ", "a*b*c*d*e*", "*****", "a*\u200bb"].some(isActionPattern)).to.equal(false);
   });
 
   it("compare action types trimmed and in lower case.", () => {

@@ -70,6 +70,15 @@ describe("compileRules", () => {
     for (const each of odd.conditions?.rules ?? []) each.onMissing = -1 as never;
     const reasons = ["ON_MISSING_UNKNOWN", "DECISION_MISSING"];
     expect(violationsOf([odd]).map(({ reason }) => reason)).to.deep.equal(reasons);
+    const sums = Array.from({ length: 51 }, () => ({ tool: "pay", field: "amount" }));
+    const budget = ruleFrom({
+      type: "sequence",
+      decision: "block",
+      conditions: { mode: "budget", sums, currency: "EUR", max_total: 1, window_seconds: "60" },
+    });
+    if (budget.conditions !== undefined) budget.conditions.otherCurrency = 9 as never;
+    const found = ["OTHER_CURRENCY_UNKNOWN", "LIMIT_OUT_OF_RANGE"];
+    expect(violationsOf([budget]).map(({ reason }) => reason)).to.deep.equal(found);
   });
 
   it("refuses an integer beyond 2^53 where integers are compared.", () => {
@@ -94,6 +103,7 @@ describe("compileRules", () => {
   it("has a case for every reason.", () => {
     const elsewhere = [
       "ON_MISSING_UNKNOWN",
+      "OTHER_CURRENCY_UNKNOWN",
       "SCHEMA_NOT_CHECKABLE",
       "SCOPE_TARGET_NOT_APPLICABLE",
       "TYPE_UNKNOWN",

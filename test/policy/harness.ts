@@ -4,6 +4,8 @@ import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { compileRules } from "../../src/policy/compile/rules.ts";
+import { type ListKind, readListValue } from "../../src/policy/lists/kinds.ts";
+import { type ListLookup, NamedList } from "../../src/policy/lists/named-list.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { argumentsFrom } from "../../src/policy/names.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
@@ -36,10 +38,35 @@ export function toolFrom(schema: JsonObject, name = "pay", version = 1): ToolSch
   return createToolSchema({ name, version, digest, arguments: flattened.arguments, inputSchema: schema });
 }
 
-/** Builds the lookup over a list of tools. */
+/** Builds a list of values. */
+export function listFrom(name: string, kind: ListKind, given: readonly string[]): NamedList {
+  const forms = given.map((text) => {
+    const read = readListValue(kind, text);
+    if (read.kind === "fault") throw new Error(`${text} ${read.fault}`);
+    return read.form;
+  });
+  const values = [...new Set(forms)].sort();
+  return new NamedList({ name, kind, values, digest: `${name} ${values.join()}`, bytes: 0 });
+}
+
+/** Builds the lookup over some lists. */
+export function listsOf(...lists: readonly NamedList[]): ListLookup {
+  const byName = new Map(lists.map((list) => [list.name, list]));
+  return { get: (name) => byName.get(name), names: () => byName.keys() };
+}
+
+/** A list of each kind. */
+export const NAMED_LISTS = listsOf(
+  listFrom("names", "text", ["Usd", "ａ", "ab", "5", "ß"]),
+  listFrom("hosts", "host", ["example.com", "*.müller.de", "10.0.0.1", "a"]),
+  listFrom("domains", "email_domain", ["example.com", "*.corp.example"]),
+  listFrom("none", "text", []),
+);
+
+/** Builds the lookup over a list of tools, with the lists. */
 export function lookup(...tools: readonly ToolSchema[]): ToolLookup {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  return Object.assign((name: string) => byName.get(name), { names: [...byName.keys()] });
+  return Object.assign((name: string) => byName.get(name), { names: [...byName.keys()], lists: NAMED_LISTS });
 }
 
 const PREFIX: Readonly<Record<string, string>> = {
@@ -49,6 +76,7 @@ const PREFIX: Readonly<Record<string, string>> = {
   scope: "SCOPE_",
   on_missing: "ON_MISSING_",
   on_unavailable: "DECISION_",
+  other_currency: "OTHER_CURRENCY_",
   days: "WEEKDAY_",
 };
 
@@ -115,8 +143,9 @@ export function contextFrom(over: Partial<EvaluationContext> = {}): EvaluationCo
     metadata,
     trustTenths: 500,
     nowMs: 1_750_000_000_000,
-    checks: new Checks(),
+    checks: new Checks(undefined, NAMED_LISTS),
     counterValue: () => ({ group: "agt_1", members: 1, count: 1, source: "decision_log" }),
+    potValue: () => ({ group: "agt_1", members: 1, reserved: 0n, captured: 0n }),
     sequenceStartedAtMs: () => undefined,
     ...over,
   };
@@ -144,7 +173,7 @@ export async function evaluateWithLongChecks(
   const checker = new LongChecker({ checkMs, prepareMs: 30_000 });
   const answers = await checker.run({ workspaceId: "w" }, missingChecks, new AbortController().signal);
   await checker.close();
-  return set.evaluate(contextFrom({ ...call, checks: new Checks(answers) }));
+  return set.evaluate(contextFrom({ ...call, checks: new Checks(answers, NAMED_LISTS) }));
 }
 
 /** A rule on action types. */

@@ -26,6 +26,8 @@ const VALUES: Readonly<Record<string, JsonValue>> = {
   subset_of: ["a"],
   length_gt: 0,
   length_lt: 9,
+  in_list: "names",
+  not_in_list: "names",
 };
 
 /** Reads a cell of the table: the operators that hold. */

@@ -2,10 +2,11 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
 import { type ArgumentTypes, naiveArgumentFires, naiveMetadataFires } from "../../src/dryrun/naive/naive-conditions.ts";
+import { NaivePatterns } from "../../src/dryrun/naive/naive-patterns.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
-import { contextFrom, lookup, mandateSource, toolFrom } from "./harness.ts";
+import { contextFrom, lookup, mandateSource, NAMED_LISTS, toolFrom } from "./harness.ts";
 import { type Draw, objectFor, operandFor, type RandomRule, ruleFor, schemaFrom, typesFrom } from "./random-rules.ts";
 
 /** The long form takes 1,700. */
@@ -15,9 +16,12 @@ const CALLS = 10;
 /** Rules and calls that are compared at least, 100,000 in the long form. */
 const TRIPLES = SCHEMAS * 59;
 
+const PATTERNS = new NaivePatterns((name) => NAMED_LISTS.get(name));
+
 function fires(rule: RandomRule, types: ArgumentTypes, args: JsonObject, metadata: JsonObject): boolean {
-  if (rule.type === "metadata") return naiveMetadataFires(rule.conditions, rule.joint, rule.decision, args, metadata);
-  return naiveArgumentFires(rule.conditions, rule.joint, rule.decision, types, args);
+  if (rule.type === "metadata")
+    return naiveMetadataFires(rule.conditions, rule.joint, rule.decision, args, metadata, PATTERNS);
+  return naiveArgumentFires(rule.conditions, rule.joint, rule.decision, types, args, PATTERNS);
 }
 
 describe("compiled rules", () => {

@@ -239,7 +239,7 @@ describe("a stale mandate", () => {
       decision: "block",
       conditions: { match_action_types: ["mail.*"], patterns: ["("] },
     };
-    const broken = { type: "action", decision: "block", conditions: { match_action_types: ["*.x"] } };
+    const broken = { type: "action", decision: "block", conditions: { match_action_types: ["*a*b*c*d*"] } };
     const decide = (rule: RuleJson, actionType: string) =>
       createPolicySet([stale([rule])]).evaluate(contextFrom({ actionType })).decision;
     expect(decide(narrowed, "mail.send")).to.equal("block");

@@ -4,7 +4,7 @@ import type { NaiveCondition } from "../../src/dryrun/naive/naive-conditions.ts"
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { OPERATOR_NAMES } from "../../src/policy/operators/index.ts";
 import type { CompiledMandate, ToolSchema } from "../../src/policy/types.ts";
-import { lookup, mandateSource } from "./harness.ts";
+import { lookup, mandateSource, NAMED_LISTS } from "./harness.ts";
 
 /** A schema of the kind that the random calls are made for. */
 export interface NaiveSchema {
@@ -50,6 +50,19 @@ const TEXTS = [
   "us\u2060d",
   "５",
   "5.0",
+];
+/** Texts that named lists read as hosts or addresses. */
+const PLACES = [
+  "example.com",
+  "https://EXAMPLE.com:443/x",
+  "http://user@example.com/",
+  "sub.müller.de.",
+  "xn--mller-kva.de",
+  "10.0.0.1",
+  "someone@example.com",
+  "A <b@x.corp.example>",
+  "a@corp.example, b@example.com",
+  "a@b.invalid",
   "\u3164",
   "ﬀ",
   "e\u0301",
@@ -107,7 +120,7 @@ function valueFor(from: Draw, schema: NaiveSchema): JsonValue | undefined {
   const types = schema.type === undefined ? LEAF_TYPES : [schema.type].flat();
   switch (draw(from, types)) {
     case "string":
-      return draw(from, TEXTS);
+      return draw(from, [...TEXTS, ...PLACES]);
     case "number":
       return draw(from, NUMBERS);
     case "integer":
@@ -135,6 +148,7 @@ export function objectFor(from: Draw, schema: NaiveSchema): JsonObject {
 export function operandFor(from: Draw, operator: string): JsonValue | undefined {
   const scalar = () => draw<JsonValue>(from, [...TEXTS, ...NUMBERS, true, false]);
   if (operator.endsWith("exists")) return undefined;
+  if (operator.endsWith("in_list")) return draw(from, [...NAMED_LISTS.names()]);
   if (operator.endsWith("between")) return [draw(from, NUMBERS), draw(from, NUMBERS)].sort((a, b) => a - b);
   if (/^(in|not_in|contains_any|contains_all|subset_of)$/.test(operator)) {
     const texts = from(fc.nat, 1) === 0;
@@ -147,8 +161,8 @@ export function operandFor(from: Draw, operator: string): JsonValue | undefined 
 }
 
 /** A condition over one of some paths; it may not compile. */
-export function conditionFor(from: Draw, paths: readonly string[]): NaiveCondition {
-  const operator = draw(from, OPERATOR_NAMES);
+export function conditionFor(from: Draw, paths: readonly string[], operators = OPERATOR_NAMES): NaiveCondition {
+  const operator = draw(from, operators);
   const value = operandFor(from, operator);
   return {
     field: draw(from, paths),

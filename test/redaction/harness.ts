@@ -57,6 +57,8 @@ export interface RedactionWorkspace extends Process, Replica {
 /** How a process is made. */
 export interface ProcessOptions {
   readonly key?: string;
+  /** Earlier encryption key. */
+  readonly earlierKey?: string;
   readonly llmUrl?: string | undefined;
   readonly llmKey?: string;
   readonly maxBodyBytes?: number;
@@ -66,7 +68,7 @@ export interface ProcessOptions {
   readonly attemptMs?: number;
 }
 
-const ENCRYPTION_KEY = "encryption-key-of-the-tests-0123456789";
+export const ENCRYPTION_KEY = "encryption-key-of-the-tests-0123456789";
 
 function recordingLog(): { readonly log: StoreLog; readonly text: () => string } {
   const lines: string[] = [];
@@ -77,7 +79,7 @@ function recordingLog(): { readonly log: StoreLog; readonly text: () => string }
 async function startProcess({ database, logs }: Replica, secret: string, options: ProcessOptions): Promise<Process> {
   const { log, text } = recordingLog();
   const attempt = options.attemptMs === undefined ? {} : { attemptMs: options.attemptMs };
-  const encryptor = createEncryptor(options.key ?? ENCRYPTION_KEY);
+  const encryptor = createEncryptor(options.key ?? ENCRYPTION_KEY, options.earlierKey);
   const redaction = createRedaction({ database, logs, log, encryptor, webhookAllow: ALLOW, ...attempt });
   const authenticator = new Authenticator({ database, clock: logs.clock });
   const authenticate = (apiKey: string) => authenticator.authenticate(apiKey);

@@ -60,7 +60,7 @@ describe("what workspaces share in the redaction proxy", () => {
     for (const workspaceId of NAMES) {
       const url = `http://127.0.0.1:${silent.port}/`;
       await workspace.redaction.webhooks.create({ workspaceId, keyId: "key_test" }, { url, secret: undefined });
-      for (let sent = 0; sent < 6; sent++) notices.send({ workspaceId, leakedCount: 1, atMs: 0 });
+      for (let sent = 0; sent < 6; sent++) notices.send({ workspaceId, leakedCount: 1, atMs: 0, trace: undefined });
     }
     await silent.waitFor(4 + 2 + 1);
     expect(lost).to.deep.equal([...Array(2).fill("first"), ...Array(4).fill("second"), ...Array(5).fill("third")]);

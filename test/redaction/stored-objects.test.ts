@@ -1,6 +1,4 @@
 import { expect } from "chai";
-import { createStoredObjects } from "../../src/redaction/proxy/stored-objects.ts";
-import { createEncryptor } from "../../src/store/encryptor.ts";
 import { openRedactionWorkspace, type RedactionWorkspace } from "./harness.ts";
 import { completion, responseEvents, sends, streams } from "./upstream.ts";
 
@@ -96,7 +94,7 @@ describe("what the model's service stores", () => {
       input: [{ type: "item_reference", id: "fc_1" }],
     });
 
-    const elsewhere = createStoredObjects(createEncryptor("encryption-key-of-the-tests-0123456789"), "other");
+    const elsewhere = await workspace.redaction.storedObjects("other");
     expect(() => elsewhere.open({ previous_response_id: reply.id })).to.throw(
       "names nothing that this workspace created",
     );

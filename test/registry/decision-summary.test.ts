@@ -29,6 +29,7 @@ describe("a summary of decisions", () => {
     test = await openWorkspace();
     agentIds = await test.newAgents(2);
     await test.mandate([rule(Decision.BLOCK, "drop"), rule(Decision.ESCALATE, "ask")], { name: "house rules" });
+    await test.mandate([rule(Decision.ALLOW, "read")], { name: "reading" });
     await test.mandate([rule(Decision.BLOCK, "re*"), rule(Decision.ESCALATE, "dr*")], {
       name: "watcher",
       mode: MandateMode.OBSERVE,
@@ -117,6 +118,33 @@ describe("a summary of decisions", () => {
     expect(observed).to.have.length(1);
     expect(observed[0]).to.include({ mandateName: "watcher", version: 1 });
     expect(observed[0]).to.include({ wouldBlock: totals?.allow, wouldEscalate: totals?.block });
+  });
+
+  it("says how often each enforcing mandate fired, and with which decision.", async () => {
+    const { firings, totals } = await test.enforcement.summarizeDecisions({});
+    const { mandates } = await test.mandates.listMandates({});
+    const names = new Map(mandates.map(({ mandateId, name }) => [mandateId, name]));
+    const counted = firings.map(({ mandateId, ...each }) => [
+      names.get(mandateId),
+      each.allow,
+      each.block,
+      each.escalate,
+    ]);
+    expect(counted).to.deep.equal([
+      ["reading", totals?.allow, 0n, 0n],
+      ["house rules", 0n, totals?.block, totals?.escalate],
+    ]);
+    const one = await test.enforcement.summarizeDecisions({ agentId: agentIds[0] as string });
+    expect(one.firings.map(({ allow, block }) => allow + block)).to.deep.equal([one.totals?.allow, one.totals?.block]);
+  });
+
+  it("counts the same without reading the decisions.", async () => {
+    for (const request of [{}, { agentId: agentIds[0] as string }]) {
+      const until = timestampFromMs(test.clock.now() + 1);
+      const { buckets, totals } = await test.enforcement.summarizeDecisions({ ...request, until });
+      const counted = await test.enforcement.summarizeDecisions({ ...request, until, countsOnly: true });
+      expect(counted).to.deep.include({ buckets, totals, topReasons: [], observed: [], firings: [], reasonsFrom: 0n });
+    }
   });
 
   it("counts decisions by default under the reason DEFAULT.", async () => {

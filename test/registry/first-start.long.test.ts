@@ -2,6 +2,7 @@ import { mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
+import { versionOf } from "../../src/version.ts";
 import { createTestDatabase, removeAll, type TestDatabase } from "../support/database.ts";
 import { startServer } from "../support/server.ts";
 
@@ -60,8 +61,10 @@ describe("the notice of a start", () => {
     expect(failure).not.to.contain("openssl");
   });
 
-  it("registers no example agent on a PostgreSQL of its own.", async () => {
-    expect(await noticeOf({})).to.contain('"agent_id":"<agent_id>"');
+  it("names the version, and no example agent on a PostgreSQL of its own.", async () => {
+    const notice = await noticeOf({});
+    expect(notice).to.contain(`Agent Control Plane ${versionOf()}\n`);
+    expect(notice).to.contain('"agent_id":"<agent_id>"');
   });
 
   it("shows a key that it generated on the embedded PostgreSQL once, and then names the file that keeps it.", async function () {

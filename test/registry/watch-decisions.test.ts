@@ -1,8 +1,9 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { Pool } from "pg";
-import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, OutcomeStatus } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { LogFeed } from "../../src/log/log-feed.ts";
-import { type DecisionRow, watchDecisions } from "../../src/registry/decisions.ts";
+import { type DecisionRow, watchDecisions, watchFollowed } from "../../src/registry/decisions.ts";
 import { until } from "../log/gate.ts";
 import { actionRule, openWorkspace, type Replica, reasonOf, type TestWorkspace } from "../support/harness.ts";
 import { seededBelow } from "../support/seeded-below.ts";
@@ -179,5 +180,29 @@ describe("watching decisions", () => {
       expect(await reasonOf(watching.next())).to.equal("INVALID_FIELD");
     }
     expect(first().log.listeners).to.equal(0);
+  });
+
+  it("shows claims and outcomes among the decisions to those that ask, in the order of the log.", async () => {
+    const [agentId, other] = agents as [string, string];
+    const cursor = String((await first().log.caughtUp()).seq - 1);
+    const { decisionId } = await attempt(first(), agentId, "read");
+    await attempt(first(), agentId, "danger");
+    await first().enforcement.claimDecision({ decisionId, claimId: randomUUID() });
+    const report = { decisionId, status: OutcomeStatus.SUCCEEDED };
+    await (workspace.replicas[1] as Replica).enforcement.reportOutcome(report);
+    const leaving = new AbortController();
+    const shown = async (filter: Filter): Promise<string[]> => {
+      const seen: string[] = [];
+      for await (const next of watchFollowed(contextOf(first(), leaving.signal), filter, cursor)) {
+        if ("isBeat" in next) break;
+        seen.push("type" in next ? next.type : next.body.decision);
+      }
+      return seen;
+    };
+    expect(await shown({})).to.deep.equal(["allow", "block", "claim", "outcome"]);
+    expect(await shown({ agentId })).to.deep.equal(["allow", "block", "claim", "outcome"]);
+    expect(await shown({ decision: "allow" })).to.deep.equal(["allow", "claim", "outcome"]);
+    expect(await shown({ decision: "block" })).to.deep.equal(["block"]);
+    expect(await shown({ agentId: other })).to.deep.equal([]);
   });
 });

@@ -1,14 +1,14 @@
 import { expect } from "chai";
 import { Webhook as Verifier } from "standardwebhooks";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { type Received, type Receiver, startReceiver } from "../webhook/receiver.ts";
 
 const ENV = {
   ACP_WEBHOOK_ALLOW: "127.0.0.0/8",
   ACP_ADMIN_KEY: "admin-key-of-the-webhook-test",
-  // Either process may lease the webhook, whose secret only this key opens.
-  ACP_ENCRYPTION_KEY: "a-secret-of-two-processes-of-the-tests",
+  // Either replica may lease the webhook, whose secret only this key opens.
+  ACP_ENCRYPTION_KEY: "a-secret-of-two-replicas-of-the-tests-",
 };
 const MANDATE = {
   name: "ask first",
@@ -17,7 +17,7 @@ const MANDATE = {
 
 type Answer = { readonly [name: string]: unknown };
 
-async function post(server: TestServer, path: string, body: object): Promise<Answer> {
+async function post(server: ServedHere, path: string, body: object): Promise<Answer> {
   const headers = { "x-api-key": server.adminKey, "content-type": "application/json" };
   const response = await fetch(`${server.http}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
   const answer = (await response.json()) as Answer;
@@ -27,24 +27,24 @@ async function post(server: TestServer, path: string, body: object): Promise<Ans
 
 describe("the webhook of a revocation", () => {
   let database: TestDatabase;
-  let first: TestServer;
-  let second: TestServer;
+  let first: ServedHere;
+  let second: ServedHere;
   let receiver: Receiver;
 
   before(async () => {
     database = await createTestDatabase();
     receiver = await startReceiver();
-    first = await startServer({ databaseUrl: database.url, env: ENV });
-    second = await startServer({ databaseUrl: database.url, env: ENV });
+    first = await serveHere({ databaseUrl: database.url, env: ENV });
+    second = await serveHere({ databaseUrl: database.url, env: ENV });
   });
 
   after(async () => {
-    await Promise.all([first.stop(), second.stop()]);
+    await Promise.all([first?.stop(), second?.stop()]);
     await receiver.close();
     await database.drop();
   });
 
-  it("is sent for RevokeAgent on any process, signed, and followed by what the revoke rejected.", async () => {
+  it("is sent for RevokeAgent on any replica, signed, and followed by what the revoke rejected.", async () => {
     const events = ["agent.revoked", "escalation.resolved"];
     const { secret } = await post(first, "/v1/enforce/webhooks", { url: receiver.url, events });
     await post(first, "/v1/enforce/mandates", MANDATE);

@@ -22,6 +22,7 @@ import {
   type Harness,
   KEY,
   startHarness,
+  streamOf,
   until,
 } from "./harness.ts";
 
@@ -112,7 +113,11 @@ describe("bidirectional streams over gRPC", () => {
   });
 
   it("answer one refused request of InterceptStream with an error and go on", async () => {
-    serve = (requests) => interceptAll(requests, async () => ({ trustScore: 50 }));
+    serve = (requests) =>
+      interceptAll(
+        requests,
+        streamOf(async () => ({ trustScore: 50 })),
+      );
     const call = converse(harness);
     const replies: InterceptStreamResponse[] = [];
     call.on("data", (reply: Message) => replies.push(reply as InterceptStreamResponse));
@@ -129,7 +134,11 @@ describe("bidirectional streams over gRPC", () => {
   });
 
   it("answer a flood of refused requests of InterceptStream beside an action that is never decided", async () => {
-    serve = (requests) => interceptAll(requests, () => new Promise(() => {}));
+    serve = (requests) =>
+      interceptAll(
+        requests,
+        streamOf(() => new Promise(() => {})),
+      );
     const call = converse(harness);
     let refused = 0;
     const all = new Promise<void>((resolve) => {
@@ -150,11 +159,14 @@ describe("bidirectional streams over gRPC", () => {
     let begun = 0;
     const go = deferred();
     serve = (requests) =>
-      interceptAll(requests, async () => {
-        begun += 1;
-        await go.promise;
-        return { trustScore: 50 };
-      });
+      interceptAll(
+        requests,
+        streamOf(async () => {
+          begun += 1;
+          await go.promise;
+          return { trustScore: 50 };
+        }),
+      );
     const call = converse(harness);
     let replies = 0;
     call.on("data", () => (replies += 1));

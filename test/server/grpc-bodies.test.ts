@@ -5,7 +5,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { EnforcementService, type InterceptStreamRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Caller } from "../../src/api/context.ts";
 import { interceptAll } from "../../src/api/intercept-stream.ts";
-import { deferred, GOOD, grpcPath, type Harness, startHarness, until } from "./harness.ts";
+import { deferred, GOOD, grpcPath, type Harness, startHarness, streamOf, until } from "./harness.ts";
 
 const { intercept: INTERCEPT, interceptStream: CONVERSE } = EnforcementService.method;
 const SIZE = 60_000;
@@ -48,11 +48,14 @@ describe("bodies over gRPC", () => {
           return { decisionId: `dec_${agentId}` };
         },
         interceptStream: (requests) =>
-          interceptAll(requests, async () => {
-            asked += 1;
-            await gate.promise;
-            return {};
-          }),
+          interceptAll(
+            requests,
+            streamOf(async () => {
+              asked += 1;
+              await gate.promise;
+              return {};
+            }),
+          ),
       },
     });
     session = http2Connect(`http://127.0.0.1:${harness.grpcPort}`);

@@ -9,6 +9,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { CallContext, Caller } from "../../src/api/context.ts";
+import type { StreamFunctions } from "../../src/api/intercept-stream.ts";
 import { defineService, type ServiceFunctions } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { CallerFinder } from "../../src/server/admission.ts";
@@ -88,6 +89,13 @@ const notTested = (): never => {
   throw new ControlPlaneError(ErrorReason.INTERNAL, "not part of this test");
 };
 
+/** The functions of an InterceptStream that only decides. */
+export const streamOf = (intercept: StreamFunctions["intercept"]): StreamFunctions => ({
+  intercept,
+  claim: notTested,
+  report: notTested,
+});
+
 type StreamRequests = Parameters<Enforcement["interceptStream"]>[0];
 
 /** An InterceptStream that replies to each request in turn, and ends with the fault of the first refused one. */
@@ -108,6 +116,8 @@ export function enforcementWith(functions: Partial<Enforcement>): ReturnType<typ
     getDecision: notTested,
     listDecisions: notTested,
     summarizeDecisions: notTested,
+    reportOutcome: notTested,
+    claimDecision: notTested,
     watchDecisions: nothing,
     ...functions,
   });
@@ -120,6 +130,7 @@ export function escalationsWith(functions: Partial<Escalations>): ReturnType<typ
     watchEscalations: nothing,
     listEscalations: notTested,
     getEscalation: notTested,
+    getEscalationContext: notTested,
     resolveEscalation: notTested,
     withdrawEscalation: notTested,
     editEscalation: notTested,

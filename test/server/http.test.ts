@@ -82,6 +82,25 @@ describe("the HTTP port", () => {
     expect(await document.json()).to.have.property("openapi", "3.1.0");
   });
 
+  it("serves the schema of mandates to pages of every origin, and only once to those who have it", async () => {
+    const address = harness.url("/schemas/mandate.json");
+    const first = await fetch(address, { headers: { origin: "https://editor.example" } });
+    expect(first.headers.get("access-control-allow-origin")).to.equal("*");
+    expect(first.headers.has("access-control-allow-credentials")).to.equal(false);
+    expect(first.headers.get("cache-control")).to.equal("public, max-age=3600");
+    expect(first.headers.get("content-type")).to.equal("application/json");
+    expect(await first.json()).to.have.property("title", "Mandates of an Agent Control Plane");
+    const etag = first.headers.get("etag") ?? "";
+    for (const known of [etag, `"a", W/${etag}`]) {
+      const again = await fetch(address, { headers: { "if-none-match": known } });
+      expect([again.status, again.headers.get("etag"), await again.text()]).to.deep.equal([304, etag, ""]);
+    }
+    expect((await fetch(address, { headers: { "if-none-match": '"a"' } })).status).to.equal(200);
+    const head = await fetch(address, { method: "HEAD" });
+    expect([head.status, head.headers.get("etag"), await head.text()]).to.deep.equal([200, etag, ""]);
+    expect((await fetch(address, { method: "POST", body: "x" })).status).to.equal(405);
+  });
+
   it("answers a wrong method with 405 and what is allowed", async () => {
     const response = await fetch(harness.url("/metrics"), { method: "POST", body: "x" });
     expect([response.status, response.headers.get("allow")]).to.deep.equal([405, "GET, HEAD"]);
@@ -110,6 +129,91 @@ describe("the HTTP port", () => {
     const response = await fetch(harness.url("/nothing"), { headers: { "x-request-id": "abc" } });
     expect([response.status, response.headers.get("x-request-id")]).to.deep.equal([404, "abc"]);
     expect(await response.json()).to.have.nested.property("error.details[0].reason", "ROUTE_NOT_FOUND");
+  });
+
+  describe("at an unknown path", () => {
+    const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
+    const open = (path: string, accept: string, init: RequestInit = {}) =>
+      fetch(harness.url(path), { ...init, headers: { accept } });
+
+    for (const path of ["/nothing", "/docs/nothing", "/v1/nothing", "/v1/enforce/nothing?x=1"]) {
+      it(`answers a browser with a page that leads on (${path})`, async () => {
+        const response = await open(path, BROWSER);
+        const html = await response.text();
+        expect([response.status, response.headers.get("content-type")]).to.deep.equal([
+          404,
+          "text/html; charset=utf-8",
+        ]);
+        expect(html).to.contain("There is nothing here").and.contain('href="/overview"').and.contain('href="/docs"');
+      });
+    }
+
+    it("gives the page the security headers of the dashboard", async () => {
+      const { headers } = await open("/nothing", BROWSER);
+      expect(headers.get("content-security-policy")).to.match(/^default-src 'none'; style-src 'nonce-[\w+/=]+'; /);
+      expect(headers.get("content-security-policy")).to.contain("frame-ancestors 'none'");
+      expect({
+        referrer: headers.get("referrer-policy"),
+        opener: headers.get("cross-origin-opener-policy"),
+        permissions: headers.get("permissions-policy"),
+        sniffing: headers.get("x-content-type-options"),
+        cache: headers.get("cache-control"),
+      }).to.deep.equal({
+        referrer: "no-referrer",
+        opener: "same-origin",
+        permissions: "camera=(), geolocation=(), microphone=(), payment=()",
+        sniffing: "nosniff",
+        cache: "no-store",
+      });
+      expect(headers.get("x-request-id")).to.be.a("string");
+    });
+
+    it("repeats nothing of the address unescaped, and little of a long one", async () => {
+      const hostile = `/<script>alert(1)</script>"'&`;
+      const { port, hostname } = new URL(harness.url("/"));
+      const html = await new Promise<string>((resolve, reject) => {
+        // Sends the path as it is, where `fetch` would encode it.
+        httpGet(
+          { port, host: hostname, path: `${hostile}${"x".repeat(5_000)}`, headers: { accept: BROWSER } },
+          (answer) => {
+            let text = "";
+            answer.setEncoding("utf8").on("data", (part: string) => {
+              text += part;
+            });
+            answer.once("end", () => resolve(text));
+          },
+        ).once("error", reject);
+      });
+      expect(html).to.contain("&lt;script&gt;alert(1)&lt;/script&gt;&quot;").and.not.contain("<script");
+      expect(html).to.contain("x…</code>").and.not.contain("x".repeat(201));
+    });
+
+    for (const accept of [
+      "*/*",
+      "application/json",
+      "text/html, application/json",
+      "text/html;q=0.5, application/json",
+      "text/html;q=0.5, */*;q=0.8",
+      "text/html;q=none",
+      "text/plain",
+      "",
+    ]) {
+      it(`keeps the REST form for a caller that does not prefer HTML (${accept === "" ? "no type" : accept})`, async () => {
+        const response = await open("/nothing", accept);
+        expect(response.status).to.equal(404);
+        expect(await response.json()).to.have.nested.property("error.details[0].reason", "ROUTE_NOT_FOUND");
+      });
+    }
+
+    it("keeps the REST form for a request that changes something", async () => {
+      const response = await open("/nothing", BROWSER, { method: "POST", body: "{}" });
+      expect(await response.json()).to.have.nested.property("error.details[0].reason", "ROUTE_NOT_FOUND");
+    });
+
+    it("sends no body for HEAD", async () => {
+      const response = await open("/nothing", BROWSER, { method: "HEAD" });
+      expect([response.status, await response.text()]).to.deep.equal([404, ""]);
+    });
   });
 
   it("refuses a bidirectional stream over HTTP/1.1, where no protocol allows it", async () => {

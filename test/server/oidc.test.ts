@@ -45,8 +45,7 @@ async function sessionOf(browser: TestBrowser, service: TestService): Promise<Se
   return (JSON.parse(text) as { session: Session | null }).session;
 }
 
-describe("signing in by OpenID Connect", function () {
-  this.timeout(60_000);
+describe("signing in by OpenID Connect", () => {
   let issuer: TestIssuer;
   let service: TestService;
   /** One more service on the same database. */
@@ -295,7 +294,7 @@ describe("signing in by OpenID Connect", function () {
     }
     const flow = browser.cookieOf(url, "acp_oidc") ?? "";
     const forged = new TestBrowser();
-    for (const cookie of [`${flow.slice(0, -2)}AA`, "x", flow.toUpperCase(), ""]) {
+    for (const cookie of [`${flow.startsWith("A") ? "B" : "A"}${flow.slice(1)}`, "x", flow.toUpperCase(), ""]) {
       const { fault } = await forged.request(url, { headers: { cookie: `acp_oidc=${cookie}` } });
       expect(fault, cookie).to.equal("expired");
     }
@@ -415,8 +414,7 @@ describe("signing in by OpenID Connect", function () {
   });
 });
 
-describe("signing in at an issuer that is wrong", function () {
-  this.timeout(60_000);
+describe("signing in at an issuer that is wrong", () => {
   let issuer: RogueIssuer;
   let service: TestService;
   const start = (): string => `${service.http}/dashboard/oidc/start`;

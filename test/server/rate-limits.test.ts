@@ -49,8 +49,11 @@ describe("limits of the rate of calls", () => {
       expect.fail("it was counted");
     } catch (error) {
       const { message, metadata } = error as ControlPlaneError;
-      expect(message).to.equal("the key has used up its rate (0.2 calls a second, 1 at once); retry in 4 s");
-      expect(metadata).to.deep.equal({ limit: "key", per_second: "0.2", burst: "1", retry_after_seconds: "4" });
+      expect(message).to.equal(
+        "the key has used up its rate (`ACP_RATE_LIMIT_KEY`: 0.2 calls a second, 1 at once); retry in 4 s",
+      );
+      const rate = { setting: "ACP_RATE_LIMIT_KEY", per_second: "0.2", burst: "1" };
+      expect(metadata).to.deep.equal({ limit: "key", ...rate, retry_after_seconds: "4" });
     }
   });
 
@@ -76,6 +79,30 @@ describe("limits of the rate of calls", () => {
     expect(outcome(of, person)).to.equal("counted");
     for (let n = 0; n < 4; n++) of.count(person);
     expect(outcome(of, person)).to.equal("key");
+  });
+
+  it("of a workspace hold beside those of the process, and only there.", () => {
+    const own = { perKey: { perSecond: 1, burst: 1 }, perWorkspace: { perSecond: 1, burst: 2 } };
+    const none = { perKey: null, perWorkspace: null };
+    const of = limits({
+      perKey: { perSecond: 1, burst: 3 },
+      ownRates: (workspaceId) => (workspaceId === "default" ? own : none),
+    });
+    expect([1, 2].map(() => outcome(of, caller("key_1")))).to.deep.equal(["counted", "key"]);
+    expect([2, 3].map((n) => outcome(of, caller(`key_${n}`)))).to.deep.equal(["counted", "workspace"]);
+    const elsewhere = [1, 2, 3, 4].map(() => outcome(of, caller("key_1", "other")));
+    expect(elsewhere).to.deep.equal(["counted", "counted", "counted", "key"]);
+    for (let n = 0; n < 3; n++) expect(outcome(of, { ...caller("key_9"), isSignIn: true })).to.equal("counted");
+  });
+
+  it("of a workspace begin anew when they change, and else go on.", () => {
+    let own = { perKey: { perSecond: 1, burst: 1 }, perWorkspace: null };
+    const of = limits({ ownRates: () => own });
+    expect([1, 2].map(() => outcome(of))).to.deep.equal(["counted", "key"]);
+    own = { perKey: { perSecond: 1, burst: 1 }, perWorkspace: null };
+    expect(outcome(of)).to.equal("key");
+    own = { perKey: { perSecond: 1, burst: 2 }, perWorkspace: null };
+    expect([1, 2, 3].map(() => outcome(of))).to.deep.equal(["counted", "counted", "key"]);
   });
 
   it("forget quiet keys, so that many keys fill no memory.", () => {

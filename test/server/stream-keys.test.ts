@@ -7,9 +7,9 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import { Decision, DecisionPath } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { Caller } from "../../src/api/context.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import type { EndedKeys } from "../../src/server/open-streams.ts";
+import type { KeyEndEvent } from "../../src/server/open-streams.ts";
 import type { PlainJson } from "../support/plain-json.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { startService, type TestService } from "../support/service.ts";
 import { type Answer, openWires, type Wire, type Wires } from "../support/wires.ts";
 import { callerFor, grpcConverse, startHarness, until } from "./harness.ts";
@@ -42,14 +42,14 @@ function watch(wire: Wire, method: DescMethodServerStreaming, request: JsonObjec
 
 describe("the key of an open stream", () => {
   let service: TestService;
-  let replica: TestServer;
+  let replica: ServedHere;
   let wires: Wires;
   let agentId: string;
 
-  before("starts two processes on one database", async () => {
+  before("starts two replicas on one database", async () => {
     service = await startService({ env: { ACP_STREAM_HEARTBEAT_MS: "100" } });
     const env = { ACP_ADMIN_KEY: service.adminKey, ACP_STREAM_HEARTBEAT_MS: "100" };
-    replica = await startServer({ databaseUrl: service.database.url, env });
+    replica = await serveHere({ databaseUrl: service.database.url, env });
     wires = openWires(replica);
   });
   after("stops them", async () => {
@@ -217,7 +217,7 @@ describe("the key of an open stream, without news of it", () => {
 
   /** A server whose only key changes with `holder`, and whose streams wait for ever. */
   async function start(holder: () => Caller | undefined, recheckMs?: number) {
-    let onEnded: ((ended: EndedKeys) => void) | undefined;
+    let onEnded: ((ended: KeyEndEvent) => void) | undefined;
     let subscriptions = 0;
     const harness = await startHarness({
       escalations: {
@@ -242,7 +242,7 @@ describe("the key of an open stream, without news of it", () => {
     return {
       harness,
       all: () => wires.all.map((wire) => watch(wire, request, {}, "test")),
-      end: (ended: EndedKeys) => onEnded?.(ended),
+      end: (ended: KeyEndEvent) => onEnded?.(ended),
       subscriptions: () => subscriptions,
       async stop() {
         wires.close();

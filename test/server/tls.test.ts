@@ -197,25 +197,29 @@ describe("TLS from files", () => {
     await write(first);
     const files = await open();
     const problems = () => logged.filter(({ problem }) => problem !== undefined);
-    await writeFile(paths.cert, second.cert);
+    // A reading during a write would find a part of the file, which is another fault.
+    const replace = async (path: string, text: string): Promise<void> => {
+      await writeFile(`${path}.new`, text);
+      await rename(`${path}.new`, path);
+    };
+    await replace(paths.cert, second.cert);
     await until(() => problems().length === 1);
     await rm(paths.key);
     await until(() => problems().length === 2);
-    await writeFile(paths.key, "no key");
+    await replace(paths.key, "no key");
     await until(() => problems().length === 3);
     // Readings of a file that stays broken.
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(files.current).to.deep.include({ cert: first.cert, key: first.key });
-    // A reading between two writes would find an empty file, which is another fault.
-    await writeFile(`${paths.cert}.new`, third.cert);
-    await rename(`${paths.cert}.new`, paths.cert);
-    await writeFile(paths.key, third.key);
-    await until(() => files.current.cert === third.cert);
     expect(problems().map(({ problem }) => problem)).to.deep.equal([
       "ACP_TLS_KEY names a key that does not fit the first certificate in the file of ACP_TLS_CERT",
       "ACP_TLS_KEY names a file that cannot be read (ENOENT)",
       "ACP_TLS_KEY names a file that holds no private key in PEM",
     ]);
+    // Between the two, the new certificate stands beside the broken key, which is another change.
+    await replace(paths.cert, third.cert);
+    await replace(paths.key, third.key);
+    await until(() => files.current.cert === third.cert);
     expect(JSON.stringify(logged)).not.to.contain("PRIVATE KEY--");
   });
 

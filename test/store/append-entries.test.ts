@@ -22,10 +22,12 @@ const HASH = Buffer.alloc(32, 7);
 // The sixth leaf of a log completes one subtree.
 const SUBTREE = Buffer.alloc(32, 9);
 
-/** Rows of escalations that a batch creates and changes, by column. */
-interface Escalations {
+/** Rows of escalations, outcomes and amounts that a batch creates and changes, by column. */
+interface OtherRows {
+  readonly outcomes?: Partial<AppendedBatch["outcomes"]>;
   readonly created?: Partial<AppendedBatch["created"]>;
   readonly changed?: Partial<AppendedBatch["changed"]>;
+  readonly amounts?: Partial<AppendedBatch["amounts"]>;
   readonly wakeUp?: string;
 }
 
@@ -48,7 +50,20 @@ const NOTHING_CHANGED = {
   updated_seq: null,
 };
 
-function append(client: Client, given: Values = {}, { created, changed, wakeUp }: Escalations = {}) {
+const NOTHING_TRACKED = { decision_id: null, decision_seq: null, agent_id: null, status: null, due_at_ms: null };
+const NOTHING_PAID = {
+  pot: null,
+  at_ms: null,
+  decision_seq: null,
+  seq: null,
+  state: null,
+  agent_id: null,
+  principal_id: null,
+  millionths: null,
+};
+
+function append(client: Client, given: Values = {}, others: OtherRows = {}) {
+  const { created, changed, outcomes, amounts, wakeUp } = others;
   const { seq = SEQ, frontier = FRONTIER, refs = "", subtrees = SUBTREE, id = "dec_1" } = given;
   const { session = null, principal = null } = given;
   const { name, text } = appendEntries;
@@ -74,7 +89,9 @@ function append(client: Client, given: Values = {}, { created, changed, wakeUp }
       body: BODY,
     },
     created: { ...NOTHING_CREATED, ...created },
+    amounts: { ...NOTHING_PAID, ...amounts },
     changed: { ...NOTHING_CHANGED, ...changed },
+    outcomes: { ...NOTHING_TRACKED, ...outcomes },
   });
   return client.query<{ now: number }>({ name, text, values });
 }
@@ -203,6 +220,27 @@ describe("the statement that appends decisions", () => {
       expect(one).to.deep.include({ used_by: "dec_2", asked: 1, asked_by: ["key_a"], updated_seq: null });
       expect(two).to.deep.include({ used_by: null, used_at_ms: null, asked: 2, asked_by: ["key_a", "key_b"] });
       expect(two).to.deep.include({ updated_seq: SEQ + 1, replaced_by: null });
+    }));
+
+  it("stores amounts in the pots of budgets, with a principal or without.", () =>
+    withClient(database.url, async (client) => {
+      const amounts = {
+        pot: "p\nq",
+        at_ms: "2\n1",
+        decision_seq: "5\n3",
+        seq: "5\n5",
+        state: "1\n2",
+        agent_id: "agt_1\nagt_1",
+        principal_id: "agt_2\n",
+        millionths: "8200000\n-5",
+      };
+      await append(client, {}, { amounts });
+      const rows = await rowsOf(client, "budget_amount");
+      const agent = { agent_id: "agt_1", seq: 5 };
+      expect(rows).to.have.deep.members([
+        { ...agent, pot: "p", at_ms: 2, decision_seq: 5, state: 1, principal_id: "agt_2", millionths: 8_200_000 },
+        { ...agent, pot: "q", at_ms: 1, decision_seq: 3, state: 2, principal_id: null, millionths: -5 },
+      ]);
     }));
 
   const elsewhere: readonly [string, Values][] = [

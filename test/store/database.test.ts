@@ -2,7 +2,8 @@ import { connect, createServer } from "node:net";
 import { pipeline } from "node:stream";
 import { expect } from "chai";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
-import { addressOf, type Database, loginOf, openDatabase, waitForDatabase } from "../../src/store/database.ts";
+import { addressOf, type Database, loginOf, openDatabase, stored, waitForDatabase } from "../../src/store/database.ts";
+import { startGate, until } from "../log/gate.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase, urlOf } from "../support/database.ts";
 import { NONE, TINY_MIGRATIONS } from "./tiny-migrations.ts";
 
@@ -78,6 +79,39 @@ describe("openDatabase", () => {
     const { rows } = await database.pool.query("select pg_backend_pid() as pid");
     await database.pool.query("select pg_terminate_backend($1)", [rows[0].pid]).catch(() => undefined);
     expect((await database.pool.query("select 1 as one")).rows).to.deep.equal([{ one: 1 }]);
+  });
+
+  it("gives up queries on connections that lead nowhere, and serves on over new ones.", async () => {
+    const gate = await startGate(test.url);
+    const options = { poolSize: 3, log: SILENT_LOG, migrations: TINY_MIGRATIONS, answerMs: 2_000 };
+    const behind = await openDatabase({ url: gate.url, ownerUrl: test.ownerUrl, ...options });
+    const read = () => stored(behind.pool.query("select pg_sleep(0.05)"));
+    await Promise.all([read(), read(), read()]);
+    gate.freeze();
+    const transaction = behind.orm.em.fork().transactional((em) => em.getConnection().execute("select 1"));
+    for (const given of await Promise.allSettled([stored(transaction), read(), read()])) {
+      expect(given.status).to.equal("rejected");
+      const { reason } = given as PromiseRejectedResult;
+      expect((reason as ControlPlaneError).reason).to.equal(ErrorReason.STORE_UNAVAILABLE);
+    }
+    const { rows } = await behind.pool.query("select 1 as one");
+    expect(rows).to.deep.equal([{ one: 1 }]);
+    await behind.close();
+    gate.close();
+  });
+
+  it("is closed in time, though its connections lead nowhere.", async () => {
+    const gate = await startGate(test.url);
+    const options = { poolSize: 3, log: SILENT_LOG, migrations: TINY_MIGRATIONS };
+    const behind = await openDatabase({ url: gate.url, ownerUrl: test.ownerUrl, ...options });
+    await Promise.all([1, 2].map(() => behind.pool.query("select pg_sleep(0.05)")));
+    gate.freeze();
+    const unanswered = stored(behind.pool.query("select 1")).catch((error: unknown) => error);
+    await until(() => behind.pool.idleCount < behind.pool.totalCount);
+    behind.cutAfter(300);
+    await behind.close();
+    expect(((await unanswered) as ControlPlaneError).reason).to.equal(ErrorReason.STORE_UNAVAILABLE);
+    gate.close();
   });
 
   it("leaves no connection open when it is closed, whoever used them.", async () => {

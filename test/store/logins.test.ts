@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { type Database, loginOf, openDatabase } from "../../src/store/database.ts";
@@ -301,7 +301,7 @@ describe("the login that serves", () => {
 });
 
 describe("the check of the login at start", () => {
-  const role = `acp_test_${process.pid}_checked`;
+  const role = `acp_test_${randomUUID().slice(0, 8)}_checked`;
   const password = randomBytes(9).toString("hex");
   let test: TestDatabase;
   let url: string;

@@ -10,6 +10,11 @@ const PLAIN_TABLES: Readonly<Record<string, string>> = {
   schema_migration: "the migrator's own",
   mcp_approved_call: "plain statements alone keep and give out results",
   mcp_task: "plain statements alone keep and find the creators of tasks",
+  named_list: "plain statements alone read and change lists",
+  list_content: "plain statements alone keep and read the values of large lists",
+  action_outcome: "the hot statements write it, and plain ones read it",
+  budget_amount: "the hot statements append and read it",
+  mark_key: "plain statements alone keep and find the keys of marks",
 };
 /** Columns that no entity reads or writes. */
 const PLAIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { rm, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { Client, Pool } from "pg";
@@ -24,6 +24,8 @@ export const SILENT_LOG: StoreLog = { info: () => undefined, warn: () => undefin
 /** Bytes that must be free in memory: containers often have 64 MB. */
 const MIN_MEMORY = 4 * 1024 ** 3;
 const PREFIX = "acp_test_";
+/** Of this process alone, on whatever host: a given server may serve runs of several. */
+const RUN = randomUUID().slice(0, 8);
 /** Settings for data that may be lost with the machine: nothing is made durable or cleaned up. */
 export const FAST_SETTINGS: Readonly<Record<string, string>> = {
   fsync: "off",
@@ -51,6 +53,15 @@ export async function withClient<T>(url: string, use: (client: Client) => Promis
   } finally {
     await client.end();
   }
+}
+
+/** Ends every connection to the database but the one that says so. */
+export async function cutConnections(url: string): Promise<void> {
+  await withClient(url, (client) =>
+    client.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
+    ),
+  );
 }
 
 /** The same server's URL with another database, and with another user if given. */
@@ -82,9 +93,10 @@ function administratorOf(connectionString: string): Pool {
   return pool.on("error", () => undefined);
 }
 
-/** Creates the login that serves, on a server of somebody else; gives its URL. Runs at the same time make the same one. */
+/** Creates the login that serves, on a server of somebody else; gives its URL. Runs with the same URL make the same one. */
 async function createLogin(ownerUrl: string): Promise<string> {
-  const login = { name: `${PREFIX}login`, password: createHash("sha256").update(ownerUrl).digest("base64url") };
+  const hash = createHash("sha256").update(ownerUrl).digest();
+  const login = { name: `${PREFIX}login_${hash.toString("hex", 0, 4)}`, password: hash.toString("base64url") };
   await withClient(ownerUrl, async (client) => {
     await client
       .query(`create role ${login.name} login password '${login.password}'`)
@@ -107,7 +119,7 @@ async function findRoom(): Promise<string> {
 async function createDatabase(template?: string): Promise<string> {
   server ??= startServer();
   const { administrator } = await server;
-  const name = `${PREFIX}${process.pid}_${++count}`;
+  const name = `${PREFIX}${RUN}_${++count}`;
   // Half the work of the write-ahead log. PostgreSQL 14, which a given server may be, knows no other way and no such words.
   const strategy = process.env.DATABASE_URL_TEST ? "" : "strategy file_copy";
   await administrator.query(`create database ${name} template ${template ?? "template0"} ${strategy}`);

@@ -1,12 +1,13 @@
 /* Debian's PostgreSQL with its `pg_dump`: the embedded one comes without. */
-import { execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { globSync } from "node:fs";
+import { globSync, readdirSync } from "node:fs";
 import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { parentOf } from "../bench/cpu.ts";
 import { withClient } from "./database.ts";
 import { freePort } from "./free-port.ts";
 import "./scratch.ts";
@@ -26,12 +27,34 @@ export const DEBIAN_POSTGRES =
 const numberIn = (path: string): number => Number(/\d+/.exec(path)?.[0] ?? 0);
 const POLL_MS = 50;
 
+/** Signals that reach every process of a cluster. */
+export type ClusterSignal = "SIGSTOP" | "SIGCONT" | "SIGKILL";
+
+/** Sends a signal to the server that `postgres` is and to all of its processes, which have groups of their own. */
+export function signalCluster(postgres: ChildProcess, name: ClusterSignal): void {
+  if (postgres.pid === undefined || postgres.exitCode !== null || postgres.signalCode !== null) return;
+  // The first process stops first, so that it starts no other one meanwhile.
+  process.kill(postgres.pid, name === "SIGKILL" ? "SIGSTOP" : name);
+  for (const pid of childrenOf(postgres.pid)) process.kill(pid, name);
+  if (name === "SIGKILL") process.kill(postgres.pid, name);
+}
+
+const childrenOf = (parent: number): readonly number[] =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => parentOf(pid) === parent);
+
 /** A running server of Debian's. */
 export interface DebianPostgres extends AsyncDisposable {
   /** Address of a new database, for its superuser. */
   database(name: string): Promise<string>;
   /** Writes a dump of the database at `url`. */
   dump(url: string, path: string, ...options: readonly string[]): Promise<void>;
+  /** Restores a dump into the new database at `url`. */
+  restore(path: string, url: string): Promise<void>;
+  /** Sends a signal to all of its processes. */
+  signal(name: ClusterSignal): void;
 }
 
 /** Starts a server without durability, under an account that may run it. */
@@ -68,6 +91,10 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
     async dump(url, path, ...options) {
       await run(program("pg_dump"), ["--format=custom", ...options, `--file=${path}`, url]);
     },
+    async restore(path, url) {
+      await run(program("pg_restore"), ["--exit-on-error", `--dbname=${url}`, path]);
+    },
+    signal: (name) => signalCluster(child, name),
     async [Symbol.asyncDispose]() {
       const ended = once(child, "exit");
       child.kill("SIGQUIT");
@@ -77,7 +104,8 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
   };
 }
 
-async function accountOf(name: string): Promise<{ uid?: number; gid?: number }> {
+/** Returns the numbers of an account, and of its group. */
+export async function accountOf(name: string): Promise<{ uid?: number; gid?: number }> {
   const [uid, gid] = await Promise.all(
     ["-u", "-g"].map(async (flag) => Number((await run("id", [flag, name])).stdout)),
   );

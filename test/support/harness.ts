@@ -29,6 +29,7 @@ import {
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { IncidentService } from "../../gen/agentcontrol/v1/incident_service_pb.js";
+import { ListService } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import {
   type ConditionsSchema,
   MandateService,
@@ -50,6 +51,7 @@ import { createDryRunService } from "../../src/api/dry-run-service.ts";
 import { createEnforcementService } from "../../src/api/enforcement-service.ts";
 import { createEscalationService } from "../../src/api/escalation-service.ts";
 import { createIncidentService } from "../../src/api/incident-service.ts";
+import { createListService } from "../../src/api/list-service.ts";
 import { createMandateService } from "../../src/api/mandate-service.ts";
 import { createRevocationService } from "../../src/api/revocation-service.ts";
 import { createToolService } from "../../src/api/tool-service.ts";
@@ -72,11 +74,12 @@ import { LongChecker } from "../../src/policy/long/checker.ts";
 import { normaliseName } from "../../src/policy/names.ts";
 import { ActorNames } from "../../src/registry/actor-names.ts";
 import { Authenticator } from "../../src/registry/authenticator.ts";
+import { WorkspaceRates } from "../../src/registry/workspace-rates.ts";
 import { createWorkspace } from "../../src/registry/workspaces.ts";
 import type { Guard } from "../../src/semantic/guard.ts";
 import type { Model } from "../../src/semantic/model.ts";
 import { DEFAULT_MAX_DEPTH, Pipeline } from "../../src/server/pipeline.ts";
-import { createRequestChecks, createRequestValidator } from "../../src/server/validation.ts";
+import { createRequestChecks } from "../../src/server/validation.ts";
 import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { createId } from "../../src/store/ids.ts";
@@ -115,6 +118,7 @@ export interface Replica {
   readonly enforcement: ServiceClient<typeof EnforcementService>;
   readonly escalations: ServiceClient<typeof EscalationService>;
   readonly incidents: ServiceClient<typeof IncidentService>;
+  readonly lists: ServiceClient<typeof ListService>;
   readonly mandates: ServiceClient<typeof MandateService>;
   readonly revocations: ServiceClient<typeof RevocationService>;
   readonly tools: ServiceClient<typeof ToolService>;
@@ -178,9 +182,7 @@ export const ORIGIN = "log.example.com";
 /** The address of the service, as if it were configured. */
 export const PUBLIC_URL = "https://acp.example.com";
 const AUDIENCE = new ServiceAudience({ publicUrl: PUBLIC_URL, origin: ORIGIN });
-/** Compiles the rules of requests once for all replicas of this process. */
-const VALIDATOR = createRequestValidator();
-const CHECK_QUESTION = createRequestChecks(DEFAULT_MAX_DEPTH, VALIDATOR)(AskRequestSchema);
+const CHECK_QUESTION = createRequestChecks(DEFAULT_MAX_DEPTH)(AskRequestSchema);
 /** Longer than any test. */
 const HEARTBEAT_MS = 60_000;
 
@@ -243,7 +245,7 @@ function servicesOf(
   const checker = new LongChecker();
   const questions = new QuestionReader({ model, log: SILENT_LOG, check: CHECK_QUESTION });
   return [
-    createAdminService({ ...parts, audience: AUDIENCE }),
+    createAdminService({ ...parts, audience: AUDIENCE, rates: new WorkspaceRates(pool) }),
     createAgentService({ logs, database, heartbeatMs }),
     createAuthorityService(parts),
     createDepartmentService({ logs }),
@@ -251,6 +253,7 @@ function servicesOf(
     createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
     createEscalationService({ logs, pool, guard, checker, heartbeatMs }),
     createIncidentService(database),
+    createListService({ logs, database }),
     createMandateService({ logs, database }),
     createRevocationService(parts),
     createToolService({ logs, database }),
@@ -279,7 +282,6 @@ async function createReplica(
     assertAudience: (audience, workspaceId) => assertAudience(audience, AUDIENCE.of(workspaceId)),
     log: pino({ level: "silent" }),
     metrics: new Registry(),
-    validator: VALIDATOR,
   });
   const keyOf = (as: Caller | string = admin): string => (typeof as === "string" ? as : standIns.keyOf(as));
   const client = <S extends DescService>(service: S) => clientOf(service, pipeline, keyOf);
@@ -298,6 +300,7 @@ async function createReplica(
     enforcement: client(EnforcementService),
     escalations: client(EscalationService),
     incidents: client(IncidentService),
+    lists: client(ListService),
     mandates: client(MandateService),
     revocations: client(RevocationService),
     tools: client(ToolService),
@@ -401,6 +404,12 @@ export async function withWorkspace(
     await workspace.close();
   }
 }
+
+/** A key of role `agent` that is bound to an agent. */
+export const keyOfAgent = (caller: Caller, agentId: string): Caller => ({
+  ...callerWith(caller, Role.AGENT, agentId),
+  keyId: `key_of_${agentId}`,
+});
 
 /** The admin of a workspace with another role, bound to an agent or to none. */
 export function callerWith(admin: Caller, role: Role, agentId: string | null = null): Caller {

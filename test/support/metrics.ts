@@ -25,9 +25,12 @@ export async function metricsText(http: string, headers: Readonly<Record<string,
   return text;
 }
 
+/** Reads the samples of a page. */
+export const samplesFrom = (page: string): readonly Sample[] => page.split("\n").flatMap(sampleFrom);
+
 /** Fetches the samples of a service. */
 export async function metricsOf(http: string, headers?: Readonly<Record<string, string>>): Promise<readonly Sample[]> {
-  return (await metricsText(http, headers)).split("\n").flatMap(sampleFrom);
+  return samplesFrom(await metricsText(http, headers));
 }
 
 /** Adds up the samples of a name that have the given labels. */

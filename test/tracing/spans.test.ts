@@ -1,18 +1,15 @@
-import { randomBytes } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect } from "chai";
-import { type GatewayService, startGateway } from "../gateway/harness.ts";
+import type { GatewayService } from "../gateway/harness.ts";
 import { type RecordingServer, startRecordingServer } from "../gateway/recording-server.ts";
 import { until } from "../gateway/until.ts";
-import { type CollectedSpan, type Collector, startCollector, withEndpoint } from "./collector.ts";
+import type { Collector } from "./collector.ts";
+import { named, newTrace, CALLERS_SPAN as SPAN, startTraced, type Traced, traceparentIn } from "./harness.ts";
 import { callWithTrace, PLACES } from "./traced-calls.ts";
 
-const SPAN = "b7ad6b7169203331";
 const SECRET = "DE89370400440532013000";
 const VERDICT = { violates: false, confidence: 0.9, reason: "fine" };
-
-const newTrace = (): string => randomBytes(16).toString("hex");
 
 async function listening(server: Server): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -20,6 +17,7 @@ async function listening(server: Server): Promise<string> {
 }
 
 describe("spans of the service", () => {
+  let service: Traced;
   let collector: Collector;
   let gateway: GatewayService;
   let mcp: RecordingServer;
@@ -30,36 +28,26 @@ describe("spans of the service", () => {
     response.setHeader("content-type", "application/json").end(JSON.stringify(completion));
   });
   before(async () => {
-    collector = await startCollector();
     mcp = await startRecordingServer();
     mcp.tools = [{ name: "pay", inputSchema: { type: "object" } }];
     const model = { ACP_GUARD_URL: `${await listening(peer)}/v1`, ACP_GUARD_MODEL: "judge" };
-    gateway = await withEndpoint(collector.url, (env) =>
-      startGateway({ env: { ...env, ...model, ACP_WEBHOOK_ALLOW: "127.0.0.0/8" } }),
-    );
+    service = await startTraced({ ...model, ACP_WEBHOOK_ALLOW: "127.0.0.0/8" });
+    ({ collector, gateway } = service);
     await gateway.add("shop", { url: mcp.url });
   });
   after(async () => {
-    await gateway?.stop();
+    await service?.stop();
     await mcp?.close();
-    await collector?.close();
     peer.close();
   });
 
-  /** The spans of a trace, once one of the name is among them. */
-  async function spansOf(traceId: string, name: string): Promise<CollectedSpan[]> {
-    const found = () => collector.spans.filter((span) => span.traceId === traceId);
-    await until(async () => found().some((span) => span.name.startsWith(name)));
-    return found();
-  }
-  const named = (spans: readonly CollectedSpan[], name: string): CollectedSpan =>
-    spans.find((span) => span.name.startsWith(name)) as CollectedSpan;
+  const spansOf: Traced["spansOf"] = (traceId, name) => service.spansOf(traceId, name);
 
   for (const place of PLACES) {
     it(`continue the trace of the caller, and say nothing of arguments: ${place}.`, async () => {
       const traceId = newTrace();
       const agentId = await gateway.agent();
-      const trace = { traceparent: `00-${traceId}-${SPAN}-01`, tracestate: "vendor=1" };
+      const trace = { traceparent: traceparentIn(traceId), tracestate: "vendor=1" };
       await callWithTrace(gateway, "shop", place, agentId, trace, SECRET);
       await spansOf(traceId, "agentcontrol.decide");
       // A stream ends after the decision on its message.
@@ -73,7 +61,7 @@ describe("spans of the service", () => {
         "gen_ai.agent.id": agentId,
       });
       expect(named(spans, "agentcontrol.append").parentSpanId).to.equal(named(spans, "agentcontrol.decide").spanId);
-      for (const body of collector.bodies) expect(body.includes(SECRET)).to.equal(false);
+      expect(service.hasSent(SECRET)).to.equal(false);
     });
   }
 
@@ -86,7 +74,7 @@ describe("spans of the service", () => {
     ] as const) {
       const traceId = newTrace();
       const method = "agentcontrol.v1.EnforcementService/Intercept";
-      const trace = { traceparent: `00-${traceId}-${SPAN}-01` };
+      const trace = { traceparent: traceparentIn(traceId) };
       await callWithTrace(gateway, "shop", place, "agt_nobody", trace).catch(() => undefined);
       const span = named(await spansOf(traceId, method), method);
       const wanted = { "rpc.system.name": system, "rpc.method": method, "rpc.status_code": status };
@@ -99,11 +87,11 @@ describe("spans of the service", () => {
     const unsampled = newTrace();
     const agentId = await gateway.agent();
     for (const place of PLACES) {
-      await callWithTrace(gateway, "shop", place, agentId, { traceparent: `00-${unsampled}-${SPAN}-00` });
+      await callWithTrace(gateway, "shop", place, agentId, { traceparent: traceparentIn(unsampled, false) });
     }
-    expect(mcp.messages.at(-1)?.params).to.have.nested.property("_meta.traceparent", `00-${unsampled}-${SPAN}-00`);
+    expect(mcp.messages.at(-1)?.params).to.have.nested.property("_meta.traceparent", traceparentIn(unsampled, false));
     const later = newTrace();
-    await callWithTrace(gateway, "shop", "rest", agentId, { traceparent: `00-${later}-${SPAN}-01` });
+    await callWithTrace(gateway, "shop", "rest", agentId, { traceparent: traceparentIn(later) });
     await spansOf(later, "agentcontrol.v1");
     expect(collector.spans.filter(({ traceId }) => traceId === unsampled)).to.deep.equal([]);
   });
@@ -111,7 +99,7 @@ describe("spans of the service", () => {
   it("reach MCP servers as the parent of theirs.", async () => {
     const traceId = newTrace();
     const agentId = await gateway.agent();
-    await callWithTrace(gateway, "shop", "mcp _meta", agentId, { traceparent: `00-${traceId}-${SPAN}-01` });
+    await callWithTrace(gateway, "shop", "mcp _meta", agentId, { traceparent: traceparentIn(traceId) });
     const spans = await spansOf(traceId, "tools/call pay");
     const { attributes, kind, spanId, parentSpanId } = named(spans, "tools/call pay");
     expect(kind).to.equal("client");
@@ -137,7 +125,7 @@ describe("spans of the service", () => {
     await gateway.rest("POST /v1/enforce/mandates", { name: "asks", rules: [rule] });
     const traceId = newTrace();
     const agentId = await gateway.agent();
-    await callWithTrace(gateway, "shop", "rest", agentId, { traceparent: `00-${traceId}-${SPAN}-01` }, SECRET);
+    await callWithTrace(gateway, "shop", "rest", agentId, { traceparent: traceparentIn(traceId) }, SECRET);
     const spans = await spansOf(traceId, "agentcontrol.decide");
     const span = named(spans, "chat judge");
     expect(span).to.deep.include({ kind: "client", parentSpanId: named(spans, "agentcontrol.decide").spanId });
@@ -148,7 +136,7 @@ describe("spans of the service", () => {
       "gen_ai.request.model": "judge",
       "server.address": "127.0.0.1",
     });
-    for (const body of collector.bodies) expect(body.includes("PROMPTED") || body.includes(SECRET)).to.equal(false);
+    expect(service.hasSent("PROMPTED") || service.hasSent(SECRET)).to.equal(false);
   });
 
   it("name the host of a webhook alone.", async () => {
@@ -162,7 +150,7 @@ describe("spans of the service", () => {
       "server.address": "127.0.0.1",
       "http.response.status_code": 200,
     });
-    for (const body of collector.bodies) expect(body.includes("T0KEN")).to.equal(false);
+    expect(service.hasSent("T0KEN")).to.equal(false);
   });
 
   it("of a call without a trace begin one, which its receipt names.", async () => {

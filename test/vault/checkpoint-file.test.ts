@@ -7,6 +7,8 @@ import { CheckpointKeeper } from "../../src/log/checkpoint-keeper.ts";
 import { agentctl } from "../cli/harness.ts";
 import { newKey } from "../cli/written-log.ts";
 import { until } from "../gateway/until.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { startService, type TestService } from "../support/service.ts";
 
 const SIGNING_KEY = newKey().privateKey.export({ type: "pkcs8", format: "pem" }).toString();
@@ -48,6 +50,54 @@ describe("the file of kept checkpoints", () => {
       expect(stdout).to.match(/checkpoint \d of `[^`]*checkpoints`, of size \d+, says/);
     } finally {
       await forked.stop();
+    }
+  });
+
+  it("is whole at each of two replicas that keep one, whichever of them decides, ends and starts again.", async () => {
+    const database = await createTestDatabase();
+    const secrets = { ACP_SIGNING_KEY: SIGNING_KEY, ACP_ADMIN_KEY: "an-admin-key-of-the-test" };
+    const files = ["first", "second"].map((name) => join(folder, name));
+    const replicas: (ServedHere | undefined)[] = [];
+    const start = async (at: number): Promise<void> => {
+      const env = { ...secrets, ACP_CHECKPOINT_FILE: files[at] ?? "" };
+      replicas[at] = await serveHere({ databaseUrl: database.url, env });
+    };
+    const stop = async (at: number): Promise<void> => {
+      await replicas[at]?.stop();
+      replicas[at] = undefined;
+    };
+    const register = async (at: number): Promise<void> => {
+      const headers = { "x-api-key": secrets.ACP_ADMIN_KEY, "content-type": "application/json" };
+      const body = JSON.stringify({ name: `agent of ${at}` });
+      const response = await fetch(`${replicas[at]?.http}/v1/enforce/agents`, { method: "POST", headers, body });
+      expect(response.status).to.equal(200);
+    };
+    const lastSizes = async (): Promise<readonly number[]> => {
+      const texts = await Promise.all(files.map((file) => readFile(file, "utf8")));
+      return texts.map((text) => Number([...text.matchAll(/\/vault\/default\n(\d+)\n/g)].at(-1)?.[1]));
+    };
+    try {
+      await start(0);
+      await start(1);
+      await register(0);
+      await register(1);
+      await stop(1);
+      await register(0);
+      await start(1);
+      await register(1);
+      await stop(0);
+      const [whole = 0] = await lastSizes();
+      await until(async () => (await lastSizes())[1] === whole - 1);
+      for (const file of files) {
+        const args = ["vault", "verify", "--url", replicas[1]?.http ?? "", "--json", "--against", file];
+        const { code, stdout } = await agentctl(args, { AGENTCTL_KEY: secrets.ACP_ADMIN_KEY });
+        expect(code, stdout).to.equal(0);
+      }
+      await stop(1);
+      expect(await lastSizes()).to.deep.equal([whole, whole]);
+    } finally {
+      for (const at of [0, 1]) await stop(at);
+      await database.drop();
     }
   });
 

@@ -3,14 +3,14 @@ import { verifyCheckpoint } from "../../src/verify/checkpoint.ts";
 import type { LogEntry } from "../../src/verify/entry.ts";
 import { LogCheck } from "../../src/verify/log-check.ts";
 import { publicKeyFromPem } from "../../src/verify/public-key.ts";
-import { decisions, type WriteOptions, writeLog } from "../cli/written-log.ts";
+import { type Draft, decisions, type WriteOptions, writeLog } from "../cli/written-log.ts";
 
 /** More entries than are hashed together, so that the log has a second batch. */
 const SIZE = 1_100;
 const LAST = SIZE - 1;
 
-async function checked(options: WriteOptions = {}) {
-  const log = writeLog(decisions(SIZE), { batches: [1, 200], ...options });
+async function checked(options: WriteOptions = {}, drafts: readonly Draft[] = decisions(SIZE)) {
+  const log = writeLog(drafts, { batches: [1, 200], ...options });
   const key = await publicKeyFromPem(log.publicPem);
   if (key === undefined) throw new Error("no key");
   const entries = log.entries.map(
@@ -67,6 +67,29 @@ describe("the check of a log", () => {
     const refusal = await refusalOf(new LogCheck(checkpoint).run(all(wrong)));
     expect(refusal).to.include({ fault: "canonical", index: 700 });
   });
+
+  const ABOUT = { decision_id: "dec_1" };
+  const CLAIM = { ...ABOUT, type: "claim", claim_id: "c1" };
+  const OUTCOME = { ...ABOUT, type: "outcome", status: "unknown", settles: false };
+  const SETTLEMENT = { ...OUTCOME, status: "failed", settles: true };
+  const FOLLOW_UPS: readonly (readonly [what: string, drafts: readonly Draft[], refusedAt: number | undefined])[] = [
+    ["a claim, an unknown outcome and its settlement", [CLAIM, OUTCOME, SETTLEMENT], undefined],
+    ["claims of several decisions", [CLAIM, { ...CLAIM, decision_id: "dec_2" }], undefined],
+    ["two claims of one decision", [CLAIM, { ...CLAIM, claim_id: "c2" }], 4],
+    ["two outcomes of one decision", [OUTCOME, CLAIM, { ...OUTCOME, status: "succeeded" }], 5],
+    ["two settlements", [OUTCOME, SETTLEMENT, SETTLEMENT], 5],
+    ["a claim of an action that its decision claims", [{ ...CLAIM, decision_id: "dec_mine" }], 4],
+  ];
+  for (const [what, drafts, refusedAt] of FOLLOW_UPS) {
+    it(`${refusedAt === undefined ? "takes" : "refuses"} ${what}.`, async () => {
+      const own = { ...(decisions(1)[0] as Draft), decision_id: "dec_mine", claim_id: "c0" };
+      const begin = refusedAt === 4 && drafts.length === 1 ? [...decisions(3), own] : decisions(3);
+      const { entries, checkpoint } = await checked({}, [...begin, ...drafts]);
+      const refusal = await refusalOf(new LogCheck(checkpoint).run(all(entries)));
+      if (refusedAt === undefined) expect(refusal).to.equal(undefined);
+      else expect(refusal).to.include({ fault: "duplicate_id", index: refusedAt });
+    });
+  }
 
   it("reports a fault before the place where reading broke off, and otherwise why it did.", async () => {
     const { entries, checkpoint } = await checked();

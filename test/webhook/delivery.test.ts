@@ -52,6 +52,18 @@ describe("webhook delivery", () => {
     expect(test.receiver.received.map(({ body }) => body).join()).not.to.include(PERSONAL);
   });
 
+  it("tells of an outcome that nobody reported in time, and of no other.", async () => {
+    test.start();
+    await test.register(["outcome.unknown", "agent.revoked"]);
+    const [unknown] = await test.forgetOutcome();
+    await test.revocations.revokeAgent({ agentId: test.agentId });
+    await test.receiver.waitFor(2);
+    const [event, last] = test.receiver.received.map(({ body }) => JSON.parse(body));
+    expect([event.type, last.type]).to.deep.equal(["outcome.unknown", "agent.revoked"]);
+    const named = { decision_id: unknown, agent_id: test.agentId, action_type: "look" };
+    expect(event.data).to.deep.include({ workspace_id: "default", ...named, status: "unknown" });
+  });
+
   it("tells once of an escalation that is asked for again, and that it expired.", async () => {
     const { workspaceId } = test;
     await test.admin.updateWorkspace({ workspaceId, escalationTtlSeconds: 1 });

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, OutcomeStatus } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { resolveEscalation } from "../../src/escalation/escalation.ts";
+import { sealUnknown } from "../../src/log/unknown-outcomes.ts";
 import type { SealedDecision } from "../../src/state/types.ts";
 import type { Attempt } from "../../src/webhook/post-attempt.ts";
 import type { Webhook, WebhookCaller, WebhookSecret, Webhooks, WebhooksOptions } from "../../src/webhook/webhooks.ts";
@@ -31,6 +32,8 @@ export interface WebhookWorkspace extends TestWorkspace {
   openWebhooks(options?: Partial<WebhooksOptions>, replica?: Replica): Webhooks;
   block(): Promise<SealedDecision>;
   allow(): Promise<SealedDecision>;
+  /** Claims an allowed action, reports another, and lets the time of the claimed one pass. Returns both decisions, that one first. */
+  forgetOutcome(): Promise<readonly [unknown: string, reported: string]>;
   /** Escalates a new action, or one with the given order once more. */
   escalate(order?: string): Promise<SealedDecision>;
   reject(decision: SealedDecision): Promise<void>;
@@ -55,6 +58,16 @@ export async function openWebhookWorkspace(): Promise<WebhookWorkspace> {
     },
     block: () => act("drop"),
     allow: () => act("look"),
+    async forgetOutcome() {
+      const { clock, enforcement, log } = workspace;
+      const claim = async () =>
+        (await enforcement.intercept({ agentId, actionType: "look", claimId: randomUUID() })).decisionId;
+      const [unknown, reported] = [await claim(), await claim()];
+      await enforcement.reportOutcome({ decisionId: reported, status: OutcomeStatus.FAILED, error: PERSONAL });
+      clock.advance(3_601_000);
+      await sealUnknown(log, unknown);
+      return [unknown, reported];
+    },
     escalate: (order) => act("pay", order),
     async reject({ escalationId = "" }) {
       const { log, database } = workspace;

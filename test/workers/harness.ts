@@ -46,17 +46,6 @@ export function workerPids(server: TestServer): number[] {
   return [...workersOf(server).values()];
 }
 
-/** A figure of each worker, by the name and labels that its line begins with. */
-export async function figureOf(server: TestServer, name: string): Promise<Map<string, number>> {
-  const text = await (await fetch(`${server.http}/metrics`, { headers: { connection: "close" } })).text();
-  const values = new Map<string, number>();
-  for (const line of text.split("\n")) {
-    const worker = line.startsWith(name) ? /worker="(\d+)"\} (\d+)$/.exec(line) : null;
-    if (worker !== null) values.set(worker[1] as string, Number(worker[2]));
-  }
-  return values;
-}
-
 /** Whether a process is there; one that ended and was not waited for yet counts as there. */
 export function isAlive(pid: number): boolean {
   try {

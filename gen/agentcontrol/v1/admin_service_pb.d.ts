@@ -2,7 +2,7 @@
 // @generated from file agentcontrol/v1/admin_service.proto (package agentcontrol.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Decision } from "./resources_pb.js";
 import type { ListValue, Timestamp } from "@bufbuild/protobuf/wkt";
@@ -119,6 +119,34 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: bool halted = 14;
    */
   halted: boolean;
+
+  /**
+   * Calls per second of one key in each process of the service, such as `100`, or `100:500` for up to 500 at once; empty: no limit.
+   *
+   * @generated from field: string rate_limit_key = 15;
+   */
+  rateLimitKey: string;
+
+  /**
+   * The same of all keys of the workspace together.
+   *
+   * @generated from field: string rate_limit_workspace = 16;
+   */
+  rateLimitWorkspace: string;
+
+  /**
+   * Allowed actions whose outcomes are tracked: `pending` until someone reports them, `unknown` when nobody does in time.
+   *
+   * @generated from field: agentcontrol.v1.OutcomeTracking outcomes = 17;
+   */
+  outcomes: OutcomeTracking;
+
+  /**
+   * Seconds after which a pending outcome becomes `unknown`.
+   *
+   * @generated from field: int32 outcome_timeout_seconds = 18;
+   */
+  outcomeTimeoutSeconds: number;
 };
 
 /**
@@ -351,6 +379,38 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
    * @generated from field: optional int32 key_ttl_days = 11;
    */
   keyTtlDays?: number | undefined;
+
+  /**
+   * Calls per second of one key in each process of the service, such as `100`, or `100:500` for up to 500 at once, with at most three
+   * decimals; further calls are refused with RATE_LIMITED. It holds beside `ACP_RATE_LIMIT_KEY`, and counts nobody who is signed in to
+   * the dashboard. Empty sets no limit; and so does its absence.
+   *
+   * @generated from field: optional string rate_limit_key = 12;
+   */
+  rateLimitKey?: string | undefined;
+
+  /**
+   * The same of all keys of the workspace together, beside `ACP_RATE_LIMIT_WORKSPACE`.
+   *
+   * @generated from field: optional string rate_limit_workspace = 13;
+   */
+  rateLimitWorkspace?: string | undefined;
+
+  /**
+   * Allowed actions whose outcomes are tracked, from the next decision on: `tracked` for those that reserved a budget or were
+   * claimed, or `all`; absent means `tracked`.
+   *
+   * @generated from field: agentcontrol.v1.OutcomeTracking outcomes = 14;
+   */
+  outcomes: OutcomeTracking;
+
+  /**
+   * Seconds after which a pending outcome becomes `unknown`, 1 to 31,536,000 (a year), for outcomes that are tracked from now on;
+   * absent means 3,600.
+   *
+   * @generated from field: optional int32 outcome_timeout_seconds = 15;
+   */
+  outcomeTimeoutSeconds?: number | undefined;
 };
 
 /**
@@ -582,6 +642,38 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
    * @generated from field: optional bool halted = 12;
    */
   halted?: boolean | undefined;
+
+  /**
+   * Calls per second of one key in each process of the service, such as `100`, or `100:500` for up to 500 at once, with at most three
+   * decimals; further calls are refused with RATE_LIMITED. It holds beside `ACP_RATE_LIMIT_KEY`, and counts nobody who is signed in to
+   * the dashboard. Empty sets no limit; absent leaves it unchanged.
+   *
+   * @generated from field: optional string rate_limit_key = 13;
+   */
+  rateLimitKey?: string | undefined;
+
+  /**
+   * The same of all keys of the workspace together, beside `ACP_RATE_LIMIT_WORKSPACE`.
+   *
+   * @generated from field: optional string rate_limit_workspace = 14;
+   */
+  rateLimitWorkspace?: string | undefined;
+
+  /**
+   * Allowed actions whose outcomes are tracked, from the next decision on: `tracked` for those that reserved a budget or were
+   * claimed, or `all`; absent leaves it unchanged.
+   *
+   * @generated from field: agentcontrol.v1.OutcomeTracking outcomes = 15;
+   */
+  outcomes: OutcomeTracking;
+
+  /**
+   * Seconds after which a pending outcome becomes `unknown`, 1 to 31,536,000 (a year), for outcomes that are tracked from now on;
+   * absent leaves it unchanged.
+   *
+   * @generated from field: optional int32 outcome_timeout_seconds = 16;
+   */
+  outcomeTimeoutSeconds?: number | undefined;
 };
 
 /**
@@ -821,6 +913,39 @@ export declare type RetireSigningKeyResponse = Message<"agentcontrol.v1.RetireSi
  * Use `create(RetireSigningKeyResponseSchema)` to create a new message.
  */
 export declare const RetireSigningKeyResponseSchema: GenMessage<RetireSigningKeyResponse>;
+
+/**
+ * Allowed actions whose outcomes a workspace tracks.
+ *
+ * @generated from enum agentcontrol.v1.OutcomeTracking
+ */
+export enum OutcomeTracking {
+  /**
+   * Stands for the default of the field that holds it.
+   *
+   * @generated from enum value: OUTCOME_TRACKING_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Those that reserved a budget, or that were claimed.
+   *
+   * @generated from enum value: OUTCOME_TRACKING_TRACKED = 1;
+   */
+  TRACKED = 1,
+
+  /**
+   * All of them.
+   *
+   * @generated from enum value: OUTCOME_TRACKING_ALL = 2;
+   */
+  ALL = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.OutcomeTracking.
+ */
+export declare const OutcomeTrackingSchema: GenEnum<OutcomeTracking>;
 
 /**
  * Workspaces and their keys.

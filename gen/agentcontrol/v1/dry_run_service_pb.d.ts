@@ -7,6 +7,8 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
 import type { CollectiveLimit, Decision, DecisionPath, Reason, Scope } from "./resources_pb.js";
 import type { MandateMode, Rule, RuleType } from "./mandate_service_pb.js";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
+import type { ListDraft } from "./list_service_pb.js";
+import type { UsedList } from "./enforcement_service_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/dry_run_service.proto.
@@ -199,6 +201,13 @@ export declare type PreflightRequest = Message<"agentcontrol.v1.PreflightRequest
    * @generated from field: google.protobuf.Timestamp at = 4;
    */
   at?: Timestamp | undefined;
+
+  /**
+   * Lists as they would be, beside those in force or in their place, at most 20.
+   *
+   * @generated from field: repeated agentcontrol.v1.ListDraft lists = 5;
+   */
+  lists: ListDraft[];
 };
 
 /**
@@ -544,6 +553,13 @@ export declare type ProbeRequest = Message<"agentcontrol.v1.ProbeRequest"> & {
    * @generated from field: google.protobuf.Timestamp at = 12;
    */
   at?: Timestamp | undefined;
+
+  /**
+   * Lists as they would be, beside those in force or in their place, at most 20.
+   *
+   * @generated from field: repeated agentcontrol.v1.ListDraft lists = 13;
+   */
+  lists: ListDraft[];
 };
 
 /**
@@ -747,7 +763,8 @@ export declare const TracedRuleSchema: GenMessage<TracedRule>;
  */
 export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition"> & {
   /**
-   * Path of the condition in the mandate: `rules[0].conditions.rules[1]`; for rules without a list of conditions, that of the rule.
+   * Path of the condition in the mandate: `rules[0].conditions.rules[1]`; for rules without a list of conditions, that of the rule; of a
+   * `when`, `rules[0].when`.
    *
    * @generated from field: string condition = 1;
    */
@@ -755,7 +772,8 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
 
   /**
    * The value that is compared: an argument or metadata key, else `action_type`, `action_content`, `trust`, `count`,
-   * `principal_count`, `sequence`, `time`, `arguments` or `guard`.
+   * `principal_count`, `sequence`, `time`, `arguments` or `guard`. Of a `when`: `when` itself, then each value that it reads, such as
+   * `args.amount`.
    *
    * @generated from field: string path = 2;
    */
@@ -763,7 +781,7 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
 
   /**
    * The comparison: an operator of a condition, else `matches`, `below`, `above`, `completes`, `within`, `outside`, `fits`
-   * or `violates`.
+   * or `violates`. Of a `when`: `is_true`, and `reads` for its values.
    *
    * @generated from field: string operator = 3;
    */
@@ -796,6 +814,13 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
    * @generated from field: bool holds = 7;
    */
   holds: boolean;
+
+  /**
+   * The lists that it looked into, by name.
+   *
+   * @generated from field: repeated agentcontrol.v1.UsedList lists = 8;
+   */
+  lists: UsedList[];
 };
 
 /**
@@ -885,6 +910,13 @@ export declare type BacktestRequest = Message<"agentcontrol.v1.BacktestRequest">
    * @generated from field: bool list_changes = 6;
    */
   listChanges: boolean;
+
+  /**
+   * Lists as they would be, beside those in force or in their place, at most 20.
+   *
+   * @generated from field: repeated agentcontrol.v1.ListDraft lists = 7;
+   */
+  lists: ListDraft[];
 };
 
 /**
@@ -1353,6 +1385,13 @@ export declare type PastAction = Message<"agentcontrol.v1.PastAction"> & {
    * @generated from field: int32 count = 5;
    */
   count: number;
+
+  /**
+   * Amount that each reserved in the budgets of the mandate, if it was allowed; unset for none.
+   *
+   * @generated from field: optional double amount = 6;
+   */
+  amount?: number | undefined;
 };
 
 /**
@@ -1407,6 +1446,14 @@ export declare type TestResult = Message<"agentcontrol.v1.TestResult"> & {
    * @generated from field: bool fires = 2;
    */
   fires: boolean;
+
+  /**
+   * Time from which the limit of the tested rule has room for one more action if nothing else happens. Unset unless the rule is a
+   * limit and fires, and if no action ever fits.
+   *
+   * @generated from field: optional google.protobuf.Timestamp resets_at = 3;
+   */
+  resetsAt?: Timestamp | undefined;
 };
 
 /**

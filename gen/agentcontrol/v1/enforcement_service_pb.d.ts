@@ -4,7 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { Action, CollectiveLimit, Decision, DecisionPath, DecisionRecord, Reason } from "./resources_pb.js";
+import type { Action, ActionOutcome, Claim, CollectiveLimit, Decision, DecisionPath, DecisionRecord, OutcomeStatus, Reason } from "./resources_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -199,6 +199,40 @@ export declare type Authorisation = Message<"agentcontrol.v1.Authorisation"> & {
  * Use `create(AuthorisationSchema)` to create a new message.
  */
 export declare const AuthorisationSchema: GenMessage<Authorisation>;
+
+/**
+ * A list as a decision used it.
+ *
+ * @generated from message agentcontrol.v1.UsedList
+ */
+export declare type UsedList = Message<"agentcontrol.v1.UsedList"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Digest of its values, as ListService tells it; unset for a list that did not exist.
+   *
+   * @generated from field: optional string digest = 2;
+   */
+  digest?: string | undefined;
+
+  /**
+   * Values of it that texts of the action matched, sorted, the first 10 at most: `*.example.com` for a host below it. Empty if none did.
+   *
+   * @generated from field: repeated string matched = 3;
+   */
+  matched: string[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.UsedList.
+ * Use `create(UsedListSchema)` to create a new message.
+ */
+export declare const UsedListSchema: GenMessage<UsedList>;
 
 /**
  * Effect of a decision on the agent's trust.
@@ -445,6 +479,13 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
    * @generated from field: optional string trace_id = 28;
    */
   traceId?: string | undefined;
+
+  /**
+   * The lists that rules looked into, by name, each with its digest at this place in the log.
+   *
+   * @generated from field: repeated agentcontrol.v1.UsedList lists = 29;
+   */
+  lists: UsedList[];
 };
 
 /**
@@ -625,6 +666,47 @@ export declare type ObservedMandate = Message<"agentcontrol.v1.ObservedMandate">
 export declare const ObservedMandateSchema: GenMessage<ObservedMandate>;
 
 /**
+ * Numbers of decisions in which rules of a mandate fired, by the most restrictive decision of these rules.
+ *
+ * @generated from message agentcontrol.v1.MandateFirings
+ */
+export declare type MandateFirings = Message<"agentcontrol.v1.MandateFirings"> & {
+  /**
+   * The mandate.
+   *
+   * @generated from field: string mandate_id = 1;
+   */
+  mandateId: string;
+
+  /**
+   * Decisions in which it allowed.
+   *
+   * @generated from field: int64 allow = 2;
+   */
+  allow: bigint;
+
+  /**
+   * Decisions in which it blocked.
+   *
+   * @generated from field: int64 block = 3;
+   */
+  block: bigint;
+
+  /**
+   * Decisions in which it escalated.
+   *
+   * @generated from field: int64 escalate = 4;
+   */
+  escalate: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.MandateFirings.
+ * Use `create(MandateFiringsSchema)` to create a new message.
+ */
+export declare const MandateFiringsSchema: GenMessage<MandateFirings>;
+
+/**
  * Request of Intercept.
  *
  * @generated from message agentcontrol.v1.InterceptRequest
@@ -713,6 +795,21 @@ export declare type InterceptRequest = Message<"agentcontrol.v1.InterceptRequest
    * @generated from field: optional string escalation_id = 11;
    */
   escalationId?: string | undefined;
+
+  /**
+   * Claims the action for the caller if it is allowed, with an id of the caller's choice. A repeat of the request with the same
+   * id is answered with `claimed`, with another one without: that one MUST NOT run the action. No part of "the same request".
+   *
+   * @generated from field: optional string claim_id = 12;
+   */
+  claimId?: string | undefined;
+
+  /**
+   * False if the caller does not report the outcome: a claim alone then does not track it. Absent means true.
+   *
+   * @generated from field: optional bool report = 13;
+   */
+  report?: boolean | undefined;
 };
 
 /**
@@ -806,6 +903,21 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
    * @generated from field: optional string tool = 11;
    */
   tool?: string | undefined;
+
+  /**
+   * True if the action is claimed by the `claim_id` of the request, false if it is not, and the caller MUST NOT run it; unset for
+   * an action that is not allowed, and for a request without `claim_id`.
+   *
+   * @generated from field: optional bool claimed = 12;
+   */
+  claimed?: boolean | undefined;
+
+  /**
+   * True if the outcome of the action is tracked: report it with ReportOutcome, or it becomes `unknown`.
+   *
+   * @generated from field: bool report_outcome = 13;
+   */
+  reportOutcome: boolean;
 };
 
 /**
@@ -815,17 +927,38 @@ export declare type InterceptResponse = Message<"agentcontrol.v1.InterceptRespon
 export declare const InterceptResponseSchema: GenMessage<InterceptResponse>;
 
 /**
- * One request of an InterceptStream.
+ * One request of an InterceptStream: exactly one of `intercept`, `claim` and `report`.
  *
  * @generated from message agentcontrol.v1.InterceptStreamRequest
  */
 export declare type InterceptStreamRequest = Message<"agentcontrol.v1.InterceptStreamRequest"> & {
   /**
-   * The action; its `request_id` is required.
+   * An action to decide; its `request_id` is required.
    *
    * @generated from field: agentcontrol.v1.InterceptRequest intercept = 1;
    */
   intercept?: InterceptRequest | undefined;
+
+  /**
+   * A claim of an allowed action, as ClaimDecision makes it.
+   *
+   * @generated from field: agentcontrol.v1.ClaimDecisionRequest claim = 2;
+   */
+  claim?: ClaimDecisionRequest | undefined;
+
+  /**
+   * The outcome of an allowed action, as ReportOutcome seals it.
+   *
+   * @generated from field: agentcontrol.v1.ReportOutcomeRequest report = 3;
+   */
+  report?: ReportOutcomeRequest | undefined;
+
+  /**
+   * Names the reply to a claim or a report, and is required for them; an action has its own.
+   *
+   * @generated from field: optional string request_id = 4;
+   */
+  requestId?: string | undefined;
 };
 
 /**
@@ -882,7 +1015,7 @@ export declare type InterceptStreamResponse = Message<"agentcontrol.v1.Intercept
   requestId: string;
 
   /**
-   * The decision or the error.
+   * The decision, the claim, the outcome or the error.
    *
    * @generated from oneof agentcontrol.v1.InterceptStreamResponse.result
    */
@@ -896,12 +1029,28 @@ export declare type InterceptStreamResponse = Message<"agentcontrol.v1.Intercept
     case: "response";
   } | {
     /**
-     * The fault; nothing was decided.
+     * The fault; nothing was decided or sealed.
      *
      * @generated from field: agentcontrol.v1.InterceptStreamError error = 3;
      */
     value: InterceptStreamError;
     case: "error";
+  } | {
+    /**
+     * The claim.
+     *
+     * @generated from field: agentcontrol.v1.ClaimDecisionResponse claim = 4;
+     */
+    value: ClaimDecisionResponse;
+    case: "claim";
+  } | {
+    /**
+     * The outcome.
+     *
+     * @generated from field: agentcontrol.v1.ReportOutcomeResponse report = 5;
+     */
+    value: ReportOutcomeResponse;
+    case: "report";
   } | { case: undefined; value?: undefined };
 };
 
@@ -910,6 +1059,136 @@ export declare type InterceptStreamResponse = Message<"agentcontrol.v1.Intercept
  * Use `create(InterceptStreamResponseSchema)` to create a new message.
  */
 export declare const InterceptStreamResponseSchema: GenMessage<InterceptStreamResponse>;
+
+/**
+ * Request of ReportOutcome.
+ *
+ * @generated from message agentcontrol.v1.ReportOutcomeRequest
+ */
+export declare type ReportOutcomeRequest = Message<"agentcontrol.v1.ReportOutcomeRequest"> & {
+  /**
+   * The decision that allowed the action.
+   *
+   * @generated from field: string decision_id = 1;
+   */
+  decisionId: string;
+
+  /**
+   * How the action ended: `succeeded`, `failed` or `cancelled`.
+   *
+   * @generated from field: agentcontrol.v1.OutcomeStatus status = 2;
+   */
+  status: OutcomeStatus;
+
+  /**
+   * Amount that a `succeeded` action came to, at most 999,999,999 with at most six places and 15 digits. Budgets capture it in place of
+   * what the action reserved. Absent: they capture what was reserved. INVALID_FIELD when the action reserved different amounts.
+   *
+   * @generated from field: optional double amount = 3;
+   */
+  amount?: number | undefined;
+
+  /**
+   * Cause of a failure, at most 1,000 characters.
+   *
+   * @generated from field: optional string error = 4;
+   */
+  error?: string | undefined;
+
+  /**
+   * SHA-256 of the action's result, lower-case hexadecimal.
+   *
+   * @generated from field: optional string result_digest = 5;
+   */
+  resultDigest?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ReportOutcomeRequest.
+ * Use `create(ReportOutcomeRequestSchema)` to create a new message.
+ */
+export declare const ReportOutcomeRequestSchema: GenMessage<ReportOutcomeRequest>;
+
+/**
+ * Response of ReportOutcome.
+ *
+ * @generated from message agentcontrol.v1.ReportOutcomeResponse
+ */
+export declare type ReportOutcomeResponse = Message<"agentcontrol.v1.ReportOutcomeResponse"> & {
+  /**
+   * The outcome as sealed.
+   *
+   * @generated from field: agentcontrol.v1.ActionOutcome outcome = 1;
+   */
+  outcome?: ActionOutcome | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ReportOutcomeResponse.
+ * Use `create(ReportOutcomeResponseSchema)` to create a new message.
+ */
+export declare const ReportOutcomeResponseSchema: GenMessage<ReportOutcomeResponse>;
+
+/**
+ * Request of ClaimDecision.
+ *
+ * @generated from message agentcontrol.v1.ClaimDecisionRequest
+ */
+export declare type ClaimDecisionRequest = Message<"agentcontrol.v1.ClaimDecisionRequest"> & {
+  /**
+   * The decision that allowed the action.
+   *
+   * @generated from field: string decision_id = 1;
+   */
+  decisionId: string;
+
+  /**
+   * Id of the claim, of the caller's choice; the same for a retry.
+   *
+   * @generated from field: string claim_id = 2;
+   */
+  claimId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ClaimDecisionRequest.
+ * Use `create(ClaimDecisionRequestSchema)` to create a new message.
+ */
+export declare const ClaimDecisionRequestSchema: GenMessage<ClaimDecisionRequest>;
+
+/**
+ * Response of ClaimDecision.
+ *
+ * @generated from message agentcontrol.v1.ClaimDecisionResponse
+ */
+export declare type ClaimDecisionResponse = Message<"agentcontrol.v1.ClaimDecisionResponse"> & {
+  /**
+   * True: the action is claimed by the `claim_id` of the request, and may be run.
+   *
+   * @generated from field: bool claimed = 1;
+   */
+  claimed: boolean;
+
+  /**
+   * The claim as sealed.
+   *
+   * @generated from field: agentcontrol.v1.Claim claim = 2;
+   */
+  claim?: Claim | undefined;
+
+  /**
+   * True if the outcome of the action is tracked: report it with ReportOutcome, or it becomes `unknown`.
+   *
+   * @generated from field: bool report_outcome = 3;
+   */
+  reportOutcome: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ClaimDecisionResponse.
+ * Use `create(ClaimDecisionResponseSchema)` to create a new message.
+ */
+export declare const ClaimDecisionResponseSchema: GenMessage<ClaimDecisionResponse>;
 
 /**
  * Request of GetDecision.
@@ -1041,6 +1320,13 @@ export declare type ListDecisionsRequest = Message<"agentcontrol.v1.ListDecision
    * @generated from field: string session_id = 7;
    */
   sessionId: string;
+
+  /**
+   * Only allowed actions whose outcome has this status; absent means all decisions.
+   *
+   * @generated from field: agentcontrol.v1.OutcomeStatus outcome = 13;
+   */
+  outcome: OutcomeStatus;
 };
 
 /**
@@ -1110,6 +1396,13 @@ export declare type SummarizeDecisionsRequest = Message<"agentcontrol.v1.Summari
    * @generated from field: int32 bucket_seconds = 4;
    */
   bucketSeconds: number;
+
+  /**
+   * True leaves out `top_reasons`, `observed` and `firings`, which take reading the decisions: counts come from indexes alone.
+   *
+   * @generated from field: bool counts_only = 5;
+   */
+  countsOnly: boolean;
 };
 
 /**
@@ -1174,11 +1467,18 @@ export declare type SummarizeDecisionsResponse = Message<"agentcontrol.v1.Summar
   observed: ObservedMandate[];
 
   /**
-   * Decisions that `top_reasons` and `observed` come from: the newest of the window, at most 50,000.
+   * Decisions that `top_reasons`, `observed` and `firings` come from: the newest of the window, at most 50,000; 0 with `counts_only`.
    *
    * @generated from field: int64 reasons_from = 8;
    */
   reasonsFrom: bigint;
+
+  /**
+   * The 500 mandates in mode `enforce` of which a rule fired most often, the most frequent first; versions count together.
+   *
+   * @generated from field: repeated agentcontrol.v1.MandateFirings firings = 9;
+   */
+  firings: MandateFirings[];
 };
 
 /**
@@ -1214,6 +1514,13 @@ export declare type WatchDecisionsRequest = Message<"agentcontrol.v1.WatchDecisi
    * @generated from field: agentcontrol.v1.Decision decision = 3;
    */
   decision: Decision;
+
+  /**
+   * True to get claims and outcomes of the decisions as well, each as it is sealed.
+   *
+   * @generated from field: bool outcomes = 4;
+   */
+  outcomes: boolean;
 };
 
 /**
@@ -1223,20 +1530,68 @@ export declare type WatchDecisionsRequest = Message<"agentcontrol.v1.WatchDecisi
 export declare const WatchDecisionsRequestSchema: GenMessage<WatchDecisionsRequest>;
 
 /**
+ * Claim or outcome of an earlier decision, as a watch shows it.
+ *
+ * @generated from message agentcontrol.v1.DecisionUpdate
+ */
+export declare type DecisionUpdate = Message<"agentcontrol.v1.DecisionUpdate"> & {
+  /**
+   * The decision.
+   *
+   * @generated from field: string decision_id = 1;
+   */
+  decisionId: string;
+
+  /**
+   * The agent that acted.
+   *
+   * @generated from field: string agent_id = 2;
+   */
+  agentId: string;
+
+  /**
+   * The kind of action.
+   *
+   * @generated from field: string action_type = 3;
+   */
+  actionType: string;
+
+  /**
+   * The outcome as sealed; unset for a claim.
+   *
+   * @generated from field: optional agentcontrol.v1.ActionOutcome outcome = 4;
+   */
+  outcome?: ActionOutcome | undefined;
+
+  /**
+   * The claim as sealed; unset for an outcome.
+   *
+   * @generated from field: optional agentcontrol.v1.Claim claim = 5;
+   */
+  claim?: Claim | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.DecisionUpdate.
+ * Use `create(DecisionUpdateSchema)` to create a new message.
+ */
+export declare const DecisionUpdateSchema: GenMessage<DecisionUpdate>;
+
+/**
  * One message of WatchDecisions.
  *
  * @generated from message agentcontrol.v1.WatchDecisionsResponse
  */
 export declare type WatchDecisionsResponse = Message<"agentcontrol.v1.WatchDecisionsResponse"> & {
   /**
-   * True for a heartbeat, which has no decision. A watch with an empty cursor begins with a heartbeat.
+   * True for a heartbeat, which has neither decision nor update. A watch with an empty cursor begins with a heartbeat.
    *
    * @generated from field: bool heartbeat = 1;
    */
   heartbeat: boolean;
 
   /**
-   * The decision; unset on a heartbeat.
+   * The decision; unset on a heartbeat and for an update.
    *
    * @generated from field: agentcontrol.v1.DecisionRecord decision = 2;
    */
@@ -1250,11 +1605,18 @@ export declare type WatchDecisionsResponse = Message<"agentcontrol.v1.WatchDecis
   cursor: string;
 
   /**
-   * Time of the decision; on a heartbeat, the time at which it was sent.
+   * Time of the decision or update; on a heartbeat, the time at which it was sent.
    *
    * @generated from field: google.protobuf.Timestamp at = 4;
    */
   at?: Timestamp | undefined;
+
+  /**
+   * A claim or an outcome of an earlier decision; only if `outcomes` asks for them.
+   *
+   * @generated from field: optional agentcontrol.v1.DecisionUpdate update = 5;
+   */
+  update?: DecisionUpdate | undefined;
 };
 
 /**
@@ -1282,8 +1644,8 @@ export declare const EnforcementService: GenService<{
     output: typeof InterceptResponseSchema;
   },
   /**
-   * Decides many actions over one stream. Replies come in any order and carry the request's `request_id`, which is required
-   * here. A failed request is answered with an error, and the stream stays open. The key is checked on each request: after
+   * Decides, claims and reports many actions over one stream. Replies come in any order and carry the request's `request_id`, which is
+   * required here. A failed request is answered with an error, and the stream stays open. The key is checked on each request: after
    * the key has ended, each request is answered as Intercept would answer it.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.InterceptStream
@@ -1326,6 +1688,32 @@ export declare const EnforcementService: GenService<{
     methodKind: "unary";
     input: typeof SummarizeDecisionsRequestSchema;
     output: typeof SummarizeDecisionsResponseSchema;
+  },
+  /**
+   * Seals the outcome of an allowed action, once: the same report again returns the first, another is refused with OUTCOME_EXISTS.
+   * NOT_ALLOWED for a decision that did not allow its action. The key or agent that asked may report, and operators; to others the
+   * decision is unknown: DECISION_NOT_FOUND. After an outcome has become unknown, only an operator settles it, once.
+   *
+   * @generated from rpc agentcontrol.v1.EnforcementService.ReportOutcome
+   */
+  reportOutcome: {
+    methodKind: "unary";
+    input: typeof ReportOutcomeRequestSchema;
+    output: typeof ReportOutcomeResponseSchema;
+  },
+  /**
+   * Claims an allowed action for one who runs it, once: whoever gets no answer MUST NOT run it. The same id again is claimed
+   * again, another is refused with ALREADY_CLAIMED. NOT_ALLOWED for a decision that did not allow its action. CLAIM_REFUSED once the
+   * agent, its principal, session, grant or key has ended, the workspace is halted, the outcome is settled, or its time is over:
+   * `decision_path` and `code` in the metadata say which. The key or agent that asked may claim, and operators; to others the
+   * decision is unknown: DECISION_NOT_FOUND.
+   *
+   * @generated from rpc agentcontrol.v1.EnforcementService.ClaimDecision
+   */
+  claimDecision: {
+    methodKind: "unary";
+    input: typeof ClaimDecisionRequestSchema;
+    output: typeof ClaimDecisionResponseSchema;
   },
   /**
    * Sends every decision as it is sealed, in the order of the log: first those after `cursor`, then new ones. Nothing is

@@ -80,9 +80,9 @@ export enum ErrorReason {
   OVERLOADED = 6,
 
   /**
-   * The key, its workspace or the process has used up its rate of calls (`ACP_RATE_LIMIT_KEY`, `ACP_RATE_LIMIT_WORKSPACE`,
-   * `ACP_RATE_LIMIT_PROCESS`); `limit` in the metadata says which. Nothing was decided.
-   * Example: "the key has used up its rate (100 calls a second, 200 at once); retry in 1 s".
+   * The key, its workspace or the process has used up its rate of calls; `limit` in the metadata says which, and `setting` by which
+   * variable of the process or setting of the workspace. Nothing was decided.
+   * Example: "the key has used up its rate (`rate_limit_key`: 100 calls a second, 200 at once); retry in 1 s".
    * RESOURCE_EXHAUSTED, 429.
    *
    * @generated from enum value: ERROR_REASON_RATE_LIMITED = 7;
@@ -389,6 +389,15 @@ export enum ErrorReason {
   PACK_NOT_FOUND = 53,
 
   /**
+   * The key's workspace has no such list.
+   * Example: "no list `payees`".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_LIST_NOT_FOUND = 54;
+   */
+  LIST_NOT_FOUND = 54,
+
+  /**
    * A department of this name exists.
    * Example: "a department `finance` exists".
    * ALREADY_EXISTS, 409.
@@ -523,6 +532,61 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_PACK_CHANGED = 73;
    */
   PACK_CHANGED = 73,
+
+  /**
+   * A mandate in force names the list, which cannot be deleted.
+   * Example: "list `payees` is named by mandate `known payees`; archive or change it first".
+   * FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_LIST_IN_USE = 74;
+   */
+  LIST_IN_USE = 74,
+
+  /**
+   * The list's digest is no longer `expected_digest`.
+   * Example: "the list `payees` is not as expected: there is none; read it again".
+   * FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_LIST_CHANGED = 75;
+   */
+  LIST_CHANGED = 75,
+
+  /**
+   * Another outcome of the action is sealed, or it became unknown and the caller is no operator.
+   * Example: "the outcome of decision `dec_1` was reported before as `succeeded`; the first report stands".
+   * ALREADY_EXISTS, 409.
+   *
+   * @generated from enum value: ERROR_REASON_OUTCOME_EXISTS = 76;
+   */
+  OUTCOME_EXISTS = 76,
+
+  /**
+   * The action is claimed under another id: its holder runs it, and nobody else.
+   * Example: "decision `dec_1` is claimed under another `claim_id`; do not run its action".
+   * ALREADY_EXISTS, 409.
+   *
+   * @generated from enum value: ERROR_REASON_ALREADY_CLAIMED = 77;
+   */
+  ALREADY_CLAIMED = 77,
+
+  /**
+   * The decision did not allow its action, so that it has no outcome and no claim.
+   * Example: "decision `dec_1` did not allow its action: it was `block`".
+   * INVALID_ARGUMENT, 400.
+   *
+   * @generated from enum value: ERROR_REASON_NOT_ALLOWED = 78;
+   */
+  NOT_ALLOWED = 78,
+
+  /**
+   * An allowed action may no longer be run: its agent, principal, session, grant or key has ended, the workspace is halted, its outcome
+   * is settled, or its time is over. `decision_path` and `code` in the metadata say which.
+   * Example: "decision `dec_1` may not be run: the agent is revoked".
+   * PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_CLAIM_REFUSED = 37;
+   */
+  CLAIM_REFUSED = 37,
 
   /**
    * The mandate does not compile; its violations are listed.

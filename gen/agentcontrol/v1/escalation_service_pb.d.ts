@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { Reason } from "./resources_pb.js";
+import type { DecisionRecord, Reason } from "./resources_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -521,6 +521,306 @@ export declare type GetEscalationResponse = Message<"agentcontrol.v1.GetEscalati
 export declare const GetEscalationResponseSchema: GenMessage<GetEscalationResponse>;
 
 /**
+ * Request of GetEscalationContext.
+ *
+ * @generated from message agentcontrol.v1.GetEscalationContextRequest
+ */
+export declare type GetEscalationContextRequest = Message<"agentcontrol.v1.GetEscalationContextRequest"> & {
+  /**
+   * Id of the escalation.
+   *
+   * @generated from field: string escalation_id = 1;
+   */
+  escalationId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.GetEscalationContextRequest.
+ * Use `create(GetEscalationContextRequestSchema)` to create a new message.
+ */
+export declare const GetEscalationContextRequestSchema: GenMessage<GetEscalationContextRequest>;
+
+/**
+ * Response of GetEscalationContext.
+ *
+ * @generated from message agentcontrol.v1.GetEscalationContextResponse
+ */
+export declare type GetEscalationContextResponse = Message<"agentcontrol.v1.GetEscalationContextResponse"> & {
+  /**
+   * Numbers of the action, at most 20: those that a reason is about first, then by the names of the arguments.
+   *
+   * @generated from field: repeated agentcontrol.v1.UsualNumber usual = 1;
+   */
+  usual: UsualNumber[];
+
+  /**
+   * Number of allowed actions that `usual` comes from: at most the newest 500 of the same agent and tool, else action type,
+   * within the 90 days before the escalation.
+   *
+   * @generated from field: int32 usual_from = 2;
+   */
+  usualFrom: number;
+
+  /**
+   * Texts of the action, at most 20, in the same order. Blank texts and those above 512 characters are left out.
+   *
+   * @generated from field: repeated agentcontrol.v1.EarlierAnswers earlier = 3;
+   */
+  earlier: EarlierAnswers[];
+
+  /**
+   * Number of resolved escalations that `earlier` comes from: at most the newest 1,000 of the workspace of the same tool, else
+   * action type. Once the escalation is resolved, those resolved before it.
+   *
+   * @generated from field: int32 earlier_from = 4;
+   */
+  earlierFrom: number;
+
+  /**
+   * At most 10 decisions of the same session before the escalation, or of the same agent where it names no session; newest
+   * first.
+   *
+   * @generated from field: repeated agentcontrol.v1.PrecedingDecision before = 5;
+   */
+  before: PrecedingDecision[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.GetEscalationContextResponse.
+ * Use `create(GetEscalationContextResponseSchema)` to create a new message.
+ */
+export declare const GetEscalationContextResponseSchema: GenMessage<GetEscalationContextResponse>;
+
+/**
+ * A number among an action's arguments, with the numbers that the same agent usually sends there.
+ *
+ * @generated from message agentcontrol.v1.UsualNumber
+ */
+export declare type UsualNumber = Message<"agentcontrol.v1.UsualNumber"> & {
+  /**
+   * Path of the argument, such as `amount` or `items[].price`.
+   *
+   * @generated from field: string argument = 1;
+   */
+  argument: string;
+
+  /**
+   * The number; the largest where the path goes into the elements of an array.
+   *
+   * @generated from field: double value = 2;
+   */
+  value: number;
+
+  /**
+   * The currency beside it, from the argument `currency`, `currency_code` or `<name>_currency`; unset if there is none or if
+   * they contradict each other.
+   *
+   * @generated from field: optional string currency = 3;
+   */
+  currency?: string | undefined;
+
+  /**
+   * Number of numbers at the same path in the allowed actions, in the same currency; without one, those without a currency.
+   *
+   * @generated from field: int32 count = 4;
+   */
+  count: number;
+
+  /**
+   * The smallest of them; unset if `count` is 0.
+   *
+   * @generated from field: optional double minimum = 5;
+   */
+  minimum?: number | undefined;
+
+  /**
+   * Their median; unset if `count` is 0.
+   *
+   * @generated from field: optional double median = 6;
+   */
+  median?: number | undefined;
+
+  /**
+   * Their 95th percentile, by nearest rank; unset if `count` is 0.
+   *
+   * @generated from field: optional double percentile_95 = 7;
+   */
+  percentile95?: number | undefined;
+
+  /**
+   * The largest of them; unset if `count` is 0.
+   *
+   * @generated from field: optional double maximum = 8;
+   */
+  maximum?: number | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.UsualNumber.
+ * Use `create(UsualNumberSchema)` to create a new message.
+ */
+export declare const UsualNumberSchema: GenMessage<UsualNumber>;
+
+/**
+ * A text among an action's arguments, with the answers to earlier escalations that had the same text there. Texts are compared as
+ * rules compare them: without case, surrounding blanks and invisible characters.
+ *
+ * @generated from message agentcontrol.v1.EarlierAnswers
+ */
+export declare type EarlierAnswers = Message<"agentcontrol.v1.EarlierAnswers"> & {
+  /**
+   * Path of the argument, such as `recipient` or `recipients[].iban`.
+   *
+   * @generated from field: string argument = 1;
+   */
+  argument: string;
+
+  /**
+   * The text.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+
+  /**
+   * Number of escalations that people approved, those of edited actions among them.
+   *
+   * @generated from field: int32 approved = 3;
+   */
+  approved: number;
+
+  /**
+   * Number of escalations that people rejected, or that ended with their agent.
+   *
+   * @generated from field: int32 rejected = 4;
+   */
+  rejected: number;
+
+  /**
+   * Number of escalations that people approved with other arguments.
+   *
+   * @generated from field: int32 edited = 5;
+   */
+  edited: number;
+
+  /**
+   * Number of escalations that nobody answered in time.
+   *
+   * @generated from field: int32 expired = 6;
+   */
+  expired: number;
+
+  /**
+   * The last answer of a person; unset if there is none.
+   *
+   * @generated from field: agentcontrol.v1.EarlierAnswer last = 7;
+   */
+  last?: EarlierAnswer | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.EarlierAnswers.
+ * Use `create(EarlierAnswersSchema)` to create a new message.
+ */
+export declare const EarlierAnswersSchema: GenMessage<EarlierAnswers>;
+
+/**
+ * A person's answer to an earlier escalation.
+ *
+ * @generated from message agentcontrol.v1.EarlierAnswer
+ */
+export declare type EarlierAnswer = Message<"agentcontrol.v1.EarlierAnswer"> & {
+  /**
+   * The escalation.
+   *
+   * @generated from field: string escalation_id = 1;
+   */
+  escalationId: string;
+
+  /**
+   * Its status: `approved`, or `rejected`, also if a person approved it with other arguments.
+   *
+   * @generated from field: agentcontrol.v1.EscalationStatus status = 2;
+   */
+  status: EscalationStatus;
+
+  /**
+   * True if a person approved it with other arguments.
+   *
+   * @generated from field: bool edited = 3;
+   */
+  edited: boolean;
+
+  /**
+   * The key or person that answered, as `resolved_by` of an escalation.
+   *
+   * @generated from field: string resolved_by = 4;
+   */
+  resolvedBy: string;
+
+  /**
+   * Name of `resolved_by`; unset if it has none.
+   *
+   * @generated from field: optional string resolved_by_name = 5;
+   */
+  resolvedByName?: string | undefined;
+
+  /**
+   * Time of the answer.
+   *
+   * @generated from field: google.protobuf.Timestamp resolved_at = 6;
+   */
+  resolvedAt?: Timestamp | undefined;
+
+  /**
+   * Note of the resolver.
+   *
+   * @generated from field: optional string note = 7;
+   */
+  note?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.EarlierAnswer.
+ * Use `create(EarlierAnswerSchema)` to create a new message.
+ */
+export declare const EarlierAnswerSchema: GenMessage<EarlierAnswer>;
+
+/**
+ * A decision before an escalation.
+ *
+ * @generated from message agentcontrol.v1.PrecedingDecision
+ */
+export declare type PrecedingDecision = Message<"agentcontrol.v1.PrecedingDecision"> & {
+  /**
+   * The decision.
+   *
+   * @generated from field: agentcontrol.v1.DecisionRecord decision = 1;
+   */
+  decision?: DecisionRecord | undefined;
+
+  /**
+   * Its arguments, of which at most about 4 KiB are shown; unset when there are none.
+   *
+   * @generated from field: google.protobuf.Struct arguments = 2;
+   */
+  arguments?: JsonObject | undefined;
+
+  /**
+   * True if some arguments are left out or cut.
+   *
+   * @generated from field: bool arguments_cut = 3;
+   */
+  argumentsCut: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.PrecedingDecision.
+ * Use `create(PrecedingDecisionSchema)` to create a new message.
+ */
+export declare const PrecedingDecisionSchema: GenMessage<PrecedingDecision>;
+
+/**
  * Request of ResolveEscalation.
  *
  * @generated from message agentcontrol.v1.ResolveEscalationRequest
@@ -906,6 +1206,18 @@ export declare const EscalationService: GenService<{
     methodKind: "unary";
     input: typeof GetEscalationRequestSchema;
     output: typeof GetEscalationResponseSchema;
+  },
+  /**
+   * Returns what a person compares the action of an escalation with: the agent's usual numbers, earlier answers for the same
+   * texts, and the decisions just before it. At most 3 MiB of log entries are read for each of the three, the newest; entries
+   * above 256 KiB are left out of the first two. OVERLOADED when that takes too long.
+   *
+   * @generated from rpc agentcontrol.v1.EscalationService.GetEscalationContext
+   */
+  getEscalationContext: {
+    methodKind: "unary";
+    input: typeof GetEscalationContextRequestSchema;
+    output: typeof GetEscalationContextResponseSchema;
   },
   /**
    * Approves or rejects an escalation, once. ESCALATION_RESOLVED when it was resolved before or has expired; FOUR_EYES when

@@ -5,12 +5,41 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
-import type { Decision, RuleViolation, RuleWarning, Scope } from "./resources_pb.js";
+import type { BudgetState, Decision, RuleViolation, RuleWarning, Scope } from "./resources_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/mandate_service.proto.
  */
 export declare const file_agentcontrol_v1_mandate_service: GenFile;
+
+/**
+ * An argument whose amounts a budget adds.
+ *
+ * @generated from message agentcontrol.v1.BudgetSum
+ */
+export declare type BudgetSum = Message<"agentcontrol.v1.BudgetSum"> & {
+  /**
+   * The tool. It MUST be registered.
+   *
+   * @generated from field: string tool = 1;
+   */
+  tool: string;
+
+  /**
+   * Path of a numeric argument in the tool's schema: `amount`; `lines[].amount` adds every element. Its currency is the argument
+   * `currency`, `currency_code` or `<field>_currency` in the same object, which the schema MUST have; where several are given, all must
+   * agree.
+   *
+   * @generated from field: string field = 2;
+   */
+  field: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.BudgetSum.
+ * Use `create(BudgetSumSchema)` to create a new message.
+ */
+export declare const BudgetSumSchema: GenMessage<BudgetSum>;
 
 /**
  * One comparison of an `argument` or `metadata` rule.
@@ -27,14 +56,16 @@ export declare type Condition = Message<"agentcontrol.v1.Condition"> & {
 
   /**
    * One of `==` `!=` `>` `>=` `<` `<=` `between` `not_between` `in` `not_in` `contains` `not_contains` `contains_any`
-   * `contains_all` `subset_of` `matches` `starts_with` `ends_with` `length_gt` `length_lt` `exists` `not_exists`.
+   * `contains_all` `subset_of` `matches` `starts_with` `ends_with` `length_gt` `length_lt` `exists` `not_exists`
+   * `in_list` `not_in_list`.
    *
    * @generated from field: string operator = 2;
    */
   operator: string;
 
   /**
-   * The value to compare with; its type follows from the operator. Absent for `exists` and `not_exists`. Texts compare without
+   * The value to compare with; its type follows from the operator. Absent for `exists` and `not_exists`, a list's name for `in_list`
+   * and `not_in_list`. Texts compare without
    * case, surrounding blanks and invisible characters, in NFKC. A list or an object where a single value is compared counts as
    * a value of the wrong type.
    *
@@ -93,8 +124,8 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   mode: SequenceMode;
 
   /**
-   * Action-type patterns, exact or with a trailing `*`. Required for `action` and `sequence` in velocity mode; an ordered
-   * sequence takes `steps` instead; narrows any other type.
+   * Action-type patterns: names in which each of at most four `*` stands for any characters. Required for `action` and `sequence` in velocity mode; an ordered
+   * sequence takes `steps` and a budget `sums` instead; narrows any other type.
    *
    * @generated from field: repeated string match_action_types = 4;
    */
@@ -116,7 +147,7 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   windowSeconds?: bigint | undefined;
 
   /**
-   * Sequence: the agents whose actions count together; absent means `agent`. Velocity: an action on behalf of a principal counts for
+   * Sequence: the agents whose actions count together; absent means `agent`. Velocity and budget: an action on behalf of a principal counts for
    * the acting agent and, if the mandate covers the principal, for the principal too; in a group with both it counts once. Ordered:
    * steps are those of the acting agent alone.
    *
@@ -133,7 +164,8 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
 
   /**
    * Sequence: counts only past actions that got one of these decisions; empty counts every attempt. Narrowing to `allow`
-   * misses actions that escalated and were approved: they happened without a second decision.
+   * misses actions that escalated and were approved: they happened without a second decision. A budget adds allowed actions alone,
+   * and takes `allow` or nothing.
    *
    * @generated from field: repeated agentcontrol.v1.Decision count_decisions = 9;
    */
@@ -155,7 +187,7 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
   below?: number | undefined;
 
   /**
-   * Ordered: 2 to 20 action-type patterns, exact or with a trailing `*`. The rule covers actions that match the last and
+   * Ordered: 2 to 20 action-type patterns, as in `match_action_types`. The rule covers actions that match the last and
    * fires when past actions matched the others in this order. One action is one step; others may come between.
    *
    * @generated from field: repeated string steps = 12;
@@ -228,6 +260,45 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
    * @generated from field: optional int32 timeout_ms = 21;
    */
   timeoutMs?: number | undefined;
+
+  /**
+   * `action` and `sequence`: patterns of action types that the rule does not cover, of those that it would: neither does it fire on
+   * such an action, nor does one count or make a step. Patterns are as in `match_action_types`. Not for a budget.
+   *
+   * @generated from field: repeated string exclude_action_types = 22;
+   */
+  excludeActionTypes: string[];
+
+  /**
+   * Budget: the amounts that are added, 1 to 50. The rule covers calls of their tools, and allowed calls pay into its pot. Budgets of
+   * a workspace with the same `sums`, `currency`, `scope` and `department_id` share a pot, which begins when the first of them is in
+   * force and goes on over versions that change anything else.
+   *
+   * @generated from field: repeated agentcontrol.v1.BudgetSum sums = 23;
+   */
+  sums: BudgetSum[];
+
+  /**
+   * Budget: the currency of its amounts, compared without case. Required.
+   *
+   * @generated from field: optional string currency = 24;
+   */
+  currency?: string | undefined;
+
+  /**
+   * Budget: the rule fires when the total exceeds this, 0 to 999,999,999 with at most six places. An amount that cannot be added fires
+   * it, too: no number, a negative one, more than six places or 15 digits, above 999,999,999, missing, or without a currency.
+   *
+   * @generated from field: optional double max_total = 25;
+   */
+  maxTotal?: number | undefined;
+
+  /**
+   * Budget: effect of an amount in another currency; absent means `violate`.
+   *
+   * @generated from field: agentcontrol.v1.OtherCurrency other_currency = 26;
+   */
+  otherCurrency: OtherCurrency;
 };
 
 /**
@@ -285,6 +356,15 @@ export declare type Rule = Message<"agentcontrol.v1.Rule"> & {
    * @generated from field: optional int32 escalation_ttl_seconds = 6;
    */
   escalationTtlSeconds?: number | undefined;
+
+  /**
+   * Expression in CEL that must be true beside the rule's own conditions, at most 4,096 characters:
+   * `args.amount > 500 && agent.trust < 70`. An expression without a result, as when a member is missing, counts as true for
+   * `block` and `escalate` and as false for `allow`. With it, a rule of type `action` needs no action types.
+   *
+   * @generated from field: optional string when = 7;
+   */
+  when?: string | undefined;
 };
 
 /**
@@ -459,6 +539,29 @@ export declare type LimitGroup = Message<"agentcontrol.v1.LimitGroup"> & {
    * @generated from field: int64 members = 5;
    */
   members: bigint;
+
+  /**
+   * State of a budget, whose `count` and `remaining` are 0; unset for other limits.
+   *
+   * @generated from field: agentcontrol.v1.BudgetState budget = 8;
+   */
+  budget?: BudgetState | undefined;
+
+  /**
+   * The agent, if the group is one agent, also one that a limit of departments counts alone; unset for departments and the workspace.
+   *
+   * @generated from field: optional string agent_id = 6;
+   */
+  agentId?: string | undefined;
+
+  /**
+   * Velocity: time from which one more action fits if nothing else happens. Unset while `remaining` is above 0, if no action ever fits
+   * (`max_count` 0), if the actions that have to leave the window before are more than memory holds one by one, and for an ordered
+   * sequence.
+   *
+   * @generated from field: optional google.protobuf.Timestamp resets_at = 7;
+   */
+  resetsAt?: Timestamp | undefined;
 };
 
 /**
@@ -468,7 +571,7 @@ export declare type LimitGroup = Message<"agentcontrol.v1.LimitGroup"> & {
 export declare const LimitGroupSchema: GenMessage<LimitGroup>;
 
 /**
- * Current state of a rule that counts actions.
+ * Current state of a rule that counts actions or adds their amounts.
  *
  * @generated from message agentcontrol.v1.Limit
  */
@@ -516,21 +619,21 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
   decision: Decision;
 
   /**
-   * Mode of the rule: counting actions, or looking for steps.
+   * Mode of the rule: counting actions, looking for steps, or adding amounts.
    *
    * @generated from field: agentcontrol.v1.SequenceMode sequence_mode = 7;
    */
   sequenceMode: SequenceMode;
 
   /**
-   * Velocity: the action types that it counts, in their normal form. Empty for an ordered sequence.
+   * Velocity: the action types that it counts, in their normal form. Empty for other modes.
    *
    * @generated from field: repeated string action_types = 8;
    */
   actionTypes: string[];
 
   /**
-   * Ordered: the steps, in their normal form. Empty for a velocity rule.
+   * Ordered: the steps, in their normal form. Empty for other modes.
    *
    * @generated from field: repeated string steps = 9;
    */
@@ -565,7 +668,7 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
   windowSeconds: bigint;
 
   /**
-   * Velocity: the rule fires when the count exceeds this. Unset for an ordered sequence.
+   * Velocity: the rule fires when the count exceeds this. Unset for other modes.
    *
    * @generated from field: optional int64 max_count = 14;
    */
@@ -593,6 +696,58 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
    * @generated from field: int32 more_groups = 17;
    */
   moreGroups: number;
+
+  /**
+   * Part that its fullest group has used, from 0 to 1; 0 when nothing is counted. Velocity: `count` of `count` plus `remaining`, and 1
+   * when the next action that the rule covers fires it. Ordered: `count` of all steps, so that a sequence of which only the last step
+   * is missing stays below 1. Budget: `total` of `max_total`.
+   *
+   * @generated from field: double fill = 18;
+   */
+  fill: number;
+
+  /**
+   * Velocity, with `with_history`: counts of the first of `groups` by 24 equal parts of the window, the oldest first. Their sum is its
+   * count. Empty for other modes, without a group, and for a window with more actions than memory holds one by one.
+   *
+   * @generated from field: repeated int64 history = 19;
+   */
+  history: bigint[];
+
+  /**
+   * Patterns of action types that it neither counts nor takes as steps, in their normal form.
+   *
+   * @generated from field: repeated string excluded_action_types = 20;
+   */
+  excludedActionTypes: string[];
+
+  /**
+   * Budget: the amounts that it adds. Empty for other modes.
+   *
+   * @generated from field: repeated agentcontrol.v1.BudgetSum sums = 21;
+   */
+  sums: BudgetSum[];
+
+  /**
+   * Budget: effect of an amount in another currency. Unset for other modes.
+   *
+   * @generated from field: optional agentcontrol.v1.OtherCurrency other_currency = 22;
+   */
+  otherCurrency?: OtherCurrency | undefined;
+
+  /**
+   * Budget: the currency of its amounts. Unset for other modes.
+   *
+   * @generated from field: optional string currency = 23;
+   */
+  currency?: string | undefined;
+
+  /**
+   * Budget: the rule fires when the total exceeds this. Unset for other modes.
+   *
+   * @generated from field: optional double max_total = 24;
+   */
+  maxTotal?: number | undefined;
 };
 
 /**
@@ -1036,6 +1191,13 @@ export declare type ListMandatesRequest = Message<"agentcontrol.v1.ListMandatesR
    * @generated from field: bool as_written = 4;
    */
   asWritten: boolean;
+
+  /**
+   * Only mandates whose name holds every word of this, without case; empty means all. At most 200 characters.
+   *
+   * @generated from field: string search = 5;
+   */
+  search: string;
 };
 
 /**
@@ -1097,6 +1259,21 @@ export declare type ListLimitsRequest = Message<"agentcontrol.v1.ListLimitsReque
    * @generated from field: string agent_id = 3;
    */
   agentId: string;
+
+  /**
+   * Order; absent means by rule. By fill, each page is read as of its own time and continues below the last fill of the page before:
+   * a rule whose fill crosses it between two pages comes twice or not at all.
+   *
+   * @generated from field: agentcontrol.v1.LimitOrder order_by = 4;
+   */
+  orderBy: LimitOrder;
+
+  /**
+   * True shows the history of each window.
+   *
+   * @generated from field: bool with_history = 5;
+   */
+  withHistory: boolean;
 };
 
 /**
@@ -1499,12 +1676,52 @@ export enum SequenceMode {
    * @generated from enum value: SEQUENCE_MODE_ORDERED = 2;
    */
   ORDERED = 2,
+
+  /**
+   * The amounts of allowed actions in `window_seconds`, this one included, come to more than `max_total`.
+   *
+   * @generated from enum value: SEQUENCE_MODE_BUDGET = 3;
+   */
+  BUDGET = 3,
 }
 
 /**
  * Describes the enum agentcontrol.v1.SequenceMode.
  */
 export declare const SequenceModeSchema: GenEnum<SequenceMode>;
+
+/**
+ * Effect of an amount in another currency than the budget's. It is never added.
+ *
+ * @generated from enum agentcontrol.v1.OtherCurrency
+ */
+export enum OtherCurrency {
+  /**
+   * Not given; stands for `violate`.
+   *
+   * @generated from enum value: OTHER_CURRENCY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The rule fires.
+   *
+   * @generated from enum value: OTHER_CURRENCY_VIOLATE = 1;
+   */
+  VIOLATE = 1,
+
+  /**
+   * The rule leaves the amount alone.
+   *
+   * @generated from enum value: OTHER_CURRENCY_IGNORE = 2;
+   */
+  IGNORE = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.OtherCurrency.
+ */
+export declare const OtherCurrencySchema: GenEnum<OtherCurrency>;
 
 /**
  * A day of the week.
@@ -1683,6 +1900,39 @@ export enum MandateStatus {
 export declare const MandateStatusSchema: GenEnum<MandateStatus>;
 
 /**
+ * Order of limits.
+ *
+ * @generated from enum agentcontrol.v1.LimitOrder
+ */
+export enum LimitOrder {
+  /**
+   * Never returned; in a request it stands for `rule`.
+   *
+   * @generated from enum value: LIMIT_ORDER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The newest mandate first, then its rules as they are written.
+   *
+   * @generated from enum value: LIMIT_ORDER_RULE = 1;
+   */
+  RULE = 1,
+
+  /**
+   * The highest `fill` first; of equal ones as by `rule`.
+   *
+   * @generated from enum value: LIMIT_ORDER_FILL = 2;
+   */
+  FILL = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.LimitOrder.
+ */
+export declare const LimitOrderSchema: GenEnum<LimitOrder>;
+
+/**
  * Policies (mandates): versioned lists of deterministic rules.
  *
  * @generated from service agentcontrol.v1.MandateService
@@ -1732,9 +1982,9 @@ export declare const MandateService: GenService<{
     output: typeof ListMandatesResponseSchema;
   },
   /**
-   * Lists the velocity rules and ordered sequences in force with their current counts, those of observing mandates
-   * included, newest mandate first. Rules that no longer compile count nothing and are left out. AGENT_NOT_FOUND when the
-   * workspace has no such agent.
+   * Lists the velocity rules, budgets and ordered sequences in force with their current counts, those of observing mandates
+   * included, newest mandate first or by fill. Rules that no longer compile count nothing and are left out. AGENT_NOT_FOUND when
+   * the workspace has no such agent.
    *
    * @generated from rpc agentcontrol.v1.MandateService.ListLimits
    */

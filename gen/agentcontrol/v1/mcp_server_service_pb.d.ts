@@ -136,6 +136,28 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
    * @generated from field: repeated agentcontrol.v1.McpProtection protections = 17;
    */
   protections: McpProtection[];
+
+  /**
+   * Definitions that are new and wait for a person: no version of them is accepted.
+   *
+   * @generated from field: int32 new_definitions = 18;
+   */
+  newDefinitions: number;
+
+  /**
+   * Definitions with an accepted version that have changed and wait for a person.
+   *
+   * @generated from field: int32 changed_definitions = 19;
+   */
+  changedDefinitions: number;
+
+  /**
+   * Failure to list its definitions; unset while it answers. As far as the process that answers knows: a worker or replica knows the
+   * attempts for its own clients, and none from before it started or the registration changed.
+   *
+   * @generated from field: agentcontrol.v1.McpServerAway away = 20;
+   */
+  away?: McpServerAway | undefined;
 };
 
 /**
@@ -143,6 +165,41 @@ export declare type McpServer = Message<"agentcontrol.v1.McpServer"> & {
  * Use `create(McpServerSchema)` to create a new message.
  */
 export declare const McpServerSchema: GenMessage<McpServer>;
+
+/**
+ * Failure of an MCP server to open a session or to list its definitions, which the gateway tries at each call that its `drift`
+ * demands and whenever a person refreshes it.
+ *
+ * @generated from message agentcontrol.v1.McpServerAway
+ */
+export declare type McpServerAway = Message<"agentcontrol.v1.McpServerAway"> & {
+  /**
+   * Time of the first failed attempt since a listing last succeeded.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 1;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Time of the last failed attempt.
+   *
+   * @generated from field: google.protobuf.Timestamp last_attempt_at = 2;
+   */
+  lastAttemptAt?: Timestamp | undefined;
+
+  /**
+   * Cause of the last failure, in one line without secrets, such as `cannot be reached`.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.McpServerAway.
+ * Use `create(McpServerAwaySchema)` to create a new message.
+ */
+export declare const McpServerAwaySchema: GenMessage<McpServerAway>;
 
 /**
  * A protection against a command.
@@ -580,6 +637,13 @@ export declare type ListMcpServersRequest = Message<"agentcontrol.v1.ListMcpServ
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
+
+  /**
+   * Only servers whose name holds every word of this, without case; empty means all. At most 200 characters.
+   *
+   * @generated from field: string search = 3;
+   */
+  search: string;
 };
 
 /**

@@ -48,9 +48,9 @@ export declare const PermissionsSchema: GenMessage<Permissions>;
  */
 export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
   /**
-   * A stable word. Of a rule that fired: `ACTION_MATCHED`, `ARGUMENTS_INVALID`, `ARGUMENT_MISSING`, `ARGUMENT_WRONG_TYPE`,
-   * `CHECK_TOO_LONG`, `CONDITION_HELD`, `CONTENT_MATCHED`, `CURRENCY_DIFFERS`, `CURRENCY_MISSING`, `GUARD_UNAVAILABLE`, `GUARD_VIOLATION`,
-   * `IN_SCHEDULE`, `LIMIT_EXCEEDED`, `MANDATE_STALE`, `SEQUENCE_COMPLETED`, `TRUST_BELOW`. Of any other step:
+   * A stable word. Of a rule that fired: `ACTION_MATCHED`, `AMOUNT_INVALID`, `ARGUMENTS_INVALID`, `ARGUMENT_MISSING`, `ARGUMENT_WRONG_TYPE`,
+   * `BUDGET_EXCEEDED`, `CHECK_TOO_LONG`, `CONDITION_HELD`, `CONTENT_MATCHED`, `CURRENCY_DIFFERS`, `CURRENCY_MISSING`, `GUARD_UNAVAILABLE`, `GUARD_VIOLATION`,
+   * `IN_SCHEDULE`, `LIMIT_EXCEEDED`, `MANDATE_STALE`, `SEQUENCE_COMPLETED`, `TRUST_BELOW`, `WHEN_HELD`. Of any other step:
    * `ACTION_DENIED`, `ACTION_NOT_ALLOWED`, `AGENT_REVOKED`, `APPROVAL_EXPIRED`, `APPROVAL_NOT_USABLE`, `APPROVAL_USED`,
    * `APPROVED`, `CREDENTIAL_ENDED`, `CREDENTIAL_EXPIRED`, `DEFAULT`, `GRANT_MISSING`, `GRANT_UNKNOWN`,
    * `INTENT_CONTRACT_EXPIRED`, `INTENT_CONTRACT_UNKNOWN`, `MCP_TOOL_POLICY`, `OUTSIDE_CONTRACT`, `PRINCIPAL_REVOKED`,
@@ -98,11 +98,36 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
 
   /**
    * A change of one argument with which the action was tried and allowed: `would allow at amount <= 500`. For a range, its
-   * ends were tried. Unset when no single change is known to pass.
+   * ends were tried. Of a budget, else what still fits: `8.20 EUR still fit`. Unset when no single change is known to pass.
    *
    * @generated from field: optional string would_pass = 7;
    */
   wouldPass?: string | undefined;
+
+  /**
+   * What still fits the limit of the rule, for `LIMIT_EXCEEDED`: the number of further actions. Unset for any other reason.
+   *
+   * @generated from field: optional double remaining = 8;
+   */
+  remaining?: number | undefined;
+
+  /**
+   * Time from which the limit of the rule has room for one more action if nothing else happens, exact to the millisecond: where it
+   * counts the groups of both the agent and its principal, room in both. This action counts as the log holds it. Set for every reason
+   * of a rule that exceeded its limit. Unset if no action ever fits (`max_count` 0), and if the actions that have to leave the window
+   * before are more than memory holds one by one.
+   *
+   * @generated from field: optional google.protobuf.Timestamp resets_at = 9;
+   */
+  resetsAt?: Timestamp | undefined;
+
+  /**
+   * Decision of the rule, where another rule's is stricter; unset for rules that asked for the strictest one, and for other steps. A
+   * reason with `allow` refused nothing.
+   *
+   * @generated from field: optional agentcontrol.v1.Decision decision = 10;
+   */
+  decision?: Decision | undefined;
 };
 
 /**
@@ -112,7 +137,69 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
 export declare const ReasonSchema: GenMessage<Reason>;
 
 /**
- * State of one shared counter as of a decision.
+ * State of a budget. Amounts are decimals with at most six places, exact up to 15 digits.
+ *
+ * @generated from message agentcontrol.v1.BudgetState
+ */
+export declare type BudgetState = Message<"agentcontrol.v1.BudgetState"> & {
+  /**
+   * The currency of all amounts.
+   *
+   * @generated from field: string currency = 1;
+   */
+  currency: string;
+
+  /**
+   * The rule's `max_total`.
+   *
+   * @generated from field: double limit = 2;
+   */
+  limit: number;
+
+  /**
+   * Everything in the window: `reserved` plus `captured`.
+   *
+   * @generated from field: double total = 3;
+   */
+  total: number;
+
+  /**
+   * Amounts of allowed actions whose outcome is open; in the state of a decision with what this action would add.
+   *
+   * @generated from field: double reserved = 4;
+   */
+  reserved: number;
+
+  /**
+   * Amounts that were paid.
+   *
+   * @generated from field: double captured = 5;
+   */
+  captured: number;
+
+  /**
+   * Amount that still fits: max(0, limit - total).
+   *
+   * @generated from field: double remaining = 6;
+   */
+  remaining: number;
+
+  /**
+   * True if an approval let the action exceed the budget.
+   *
+   * @generated from field: bool over_by_approval = 7;
+   */
+  overByApproval: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.BudgetState.
+ * Use `create(BudgetStateSchema)` to create a new message.
+ */
+export declare const BudgetStateSchema: GenMessage<BudgetState>;
+
+/**
+ * State of one shared counter or budget as of a decision.
  *
  * @generated from message agentcontrol.v1.CollectiveLimit
  */
@@ -139,14 +226,14 @@ export declare type CollectiveLimit = Message<"agentcontrol.v1.CollectiveLimit">
   members: bigint;
 
   /**
-   * Matching actions in the window, this one included.
+   * Matching actions in the window, this one included; 0 for a budget.
    *
    * @generated from field: int64 count = 4;
    */
   count: bigint;
 
   /**
-   * The rule's `max_count`.
+   * The rule's `max_count`; 0 for a budget.
    *
    * @generated from field: int64 limit = 5;
    */
@@ -160,7 +247,7 @@ export declare type CollectiveLimit = Message<"agentcontrol.v1.CollectiveLimit">
   window: bigint;
 
   /**
-   * Number of further actions that fit: max(0, limit - count).
+   * Number of further actions that fit: max(0, limit - count); 0 for a budget.
    *
    * @generated from field: int64 remaining = 7;
    */
@@ -186,6 +273,29 @@ export declare type CollectiveLimit = Message<"agentcontrol.v1.CollectiveLimit">
    * @generated from field: string rule = 10;
    */
   rule: string;
+
+  /**
+   * Time from which one more action of the group fits if nothing else happens, exact to the millisecond. This action counts as the
+   * log holds it: if the rule does not count its decision, the time may be that of the decision. Unset while `remaining` is above 0, if
+   * no action ever fits (`limit` 0), and if the actions that have to leave the window before are more than memory holds one by one.
+   *
+   * @generated from field: optional google.protobuf.Timestamp resets_at = 11;
+   */
+  resetsAt?: Timestamp | undefined;
+
+  /**
+   * Kind of the limit.
+   *
+   * @generated from field: agentcontrol.v1.LimitKind kind = 12;
+   */
+  kind: LimitKind;
+
+  /**
+   * State of a budget; unset for a velocity limit.
+   *
+   * @generated from field: agentcontrol.v1.BudgetState budget = 13;
+   */
+  budget?: BudgetState | undefined;
 };
 
 /**
@@ -317,6 +427,20 @@ export declare type RuleViolation = Message<"agentcontrol.v1.RuleViolation"> & {
    * @generated from field: optional string suggestion = 4;
    */
   suggestion?: string | undefined;
+
+  /**
+   * Line in the rule's `when`, from 1; unset for any other violation.
+   *
+   * @generated from field: optional int32 line = 5;
+   */
+  line?: number | undefined;
+
+  /**
+   * Column in the line, in characters from 1; set with `line`.
+   *
+   * @generated from field: optional int32 column = 6;
+   */
+  column?: number | undefined;
 };
 
 /**
@@ -342,6 +466,9 @@ export declare type RuleWarning = Message<"agentcontrol.v1.RuleWarning"> & {
    * A stable word. `FIELD_NOT_APPROVED`: the condition reads a metadata member that approvals do not cover, so that an
    * action approved with one value passes with another. `TEST_FAILS`: a generated test of an earlier version, or of an earlier
    * schema, fails; at most 20 of a mandate are named. `TESTS_NOT_RUN`: the tests take longer than 250 ms or cannot be read.
+   * `WHEN_EXACT_TEXT`: a rule that blocks or escalates compares the caller's text with another exactly, so that another spelling
+   * passes. `WHEN_DOES_NOT_FILTER`: the `when` of a `sequence` rule leaves no past action out.
+   * `WHEN_ALWAYS_FAILS`: the `when` has no result on any sample argument.
    *
    * @generated from field: string reason = 2;
    */
@@ -353,6 +480,20 @@ export declare type RuleWarning = Message<"agentcontrol.v1.RuleWarning"> & {
    * @generated from field: string message = 3;
    */
   message: string;
+
+  /**
+   * Line in the rule's `when`, from 1; unset for any other warning.
+   *
+   * @generated from field: optional int32 line = 4;
+   */
+  line?: number | undefined;
+
+  /**
+   * Column in the line, in characters from 1; set with `line`.
+   *
+   * @generated from field: optional int32 column = 5;
+   */
+  column?: number | undefined;
 };
 
 /**
@@ -519,6 +660,21 @@ export declare type DecisionRecord = Message<"agentcontrol.v1.DecisionRecord"> &
    * @generated from field: string reason = 13;
    */
   reason: string;
+
+  /**
+   * Outcome of the action; unset for one that was not allowed, and for one whose outcome is neither tracked nor reported. Without
+   * later changes in watches, which send these apart.
+   *
+   * @generated from field: optional agentcontrol.v1.ActionOutcome outcome = 14;
+   */
+  outcome?: ActionOutcome | undefined;
+
+  /**
+   * Claim of the action by the one who runs it; unset while nobody has claimed it. As `outcome` in watches.
+   *
+   * @generated from field: optional agentcontrol.v1.Claim claim = 15;
+   */
+  claim?: Claim | undefined;
 };
 
 /**
@@ -526,6 +682,123 @@ export declare type DecisionRecord = Message<"agentcontrol.v1.DecisionRecord"> &
  * Use `create(DecisionRecordSchema)` to create a new message.
  */
 export declare const DecisionRecordSchema: GenMessage<DecisionRecord>;
+
+/**
+ * Outcome of an allowed action.
+ *
+ * @generated from message agentcontrol.v1.ActionOutcome
+ */
+export declare type ActionOutcome = Message<"agentcontrol.v1.ActionOutcome"> & {
+  /**
+   * State of the action.
+   *
+   * @generated from field: agentcontrol.v1.OutcomeStatus status = 1;
+   */
+  status: OutcomeStatus;
+
+  /**
+   * Amount that the action came to; unset if the report names none, and the amount that was decided then holds.
+   *
+   * @generated from field: optional double amount = 2;
+   */
+  amount?: number | undefined;
+
+  /**
+   * Time of the report, or at which the outcome became unknown; unset while pending.
+   *
+   * @generated from field: optional google.protobuf.Timestamp reported_at = 3;
+   */
+  reportedAt?: Timestamp | undefined;
+
+  /**
+   * The key or person that reported it; `timeout` for an unknown outcome; unset while pending.
+   *
+   * @generated from field: optional string reported_by = 4;
+   */
+  reportedBy?: string | undefined;
+
+  /**
+   * Cause of a failure, as it was reported; untrusted text. Unset if none was.
+   *
+   * @generated from field: optional string error = 5;
+   */
+  error?: string | undefined;
+
+  /**
+   * SHA-256 of the action's result, as it was reported, lower-case hexadecimal; unset if none was.
+   *
+   * @generated from field: optional string result_digest = 6;
+   */
+  resultDigest?: string | undefined;
+
+  /**
+   * Time from which a pending outcome becomes unknown; unset unless pending.
+   *
+   * @generated from field: optional google.protobuf.Timestamp due_at = 7;
+   */
+  dueAt?: Timestamp | undefined;
+
+  /**
+   * Index of its entry in the workspace's log; unset while pending.
+   *
+   * @generated from field: optional int64 seq = 8;
+   */
+  seq?: bigint | undefined;
+
+  /**
+   * Time at which the outcome had become unknown before an operator settled it; unset otherwise.
+   *
+   * @generated from field: optional google.protobuf.Timestamp unknown_at = 9;
+   */
+  unknownAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ActionOutcome.
+ * Use `create(ActionOutcomeSchema)` to create a new message.
+ */
+export declare const ActionOutcomeSchema: GenMessage<ActionOutcome>;
+
+/**
+ * Claim of an allowed action: at most one exists, and only its holder may run the action.
+ *
+ * @generated from message agentcontrol.v1.Claim
+ */
+export declare type Claim = Message<"agentcontrol.v1.Claim"> & {
+  /**
+   * The id that the one who runs the action chose, a UUID in lower case.
+   *
+   * @generated from field: string claim_id = 1;
+   */
+  claimId: string;
+
+  /**
+   * Time of the claim.
+   *
+   * @generated from field: google.protobuf.Timestamp claimed_at = 2;
+   */
+  claimedAt?: Timestamp | undefined;
+
+  /**
+   * The key or person that claimed it.
+   *
+   * @generated from field: string claimed_by = 3;
+   */
+  claimedBy: string;
+
+  /**
+   * Index of the entry that sealed it in the workspace's log; the decision's own if the intercept claimed the action.
+   *
+   * @generated from field: int64 seq = 4;
+   */
+  seq: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.Claim.
+ * Use `create(ClaimSchema)` to create a new message.
+ */
+export declare const ClaimSchema: GenMessage<Claim>;
 
 /**
  * Decision of the control plane on an action before it happens.
@@ -679,6 +952,60 @@ export enum DecisionPath {
 export declare const DecisionPathSchema: GenEnum<DecisionPath>;
 
 /**
+ * State of an allowed action after its decision.
+ *
+ * @generated from enum agentcontrol.v1.OutcomeStatus
+ */
+export enum OutcomeStatus {
+  /**
+   * Never returned.
+   *
+   * @generated from enum value: OUTCOME_STATUS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The action was done.
+   *
+   * @generated from enum value: OUTCOME_STATUS_SUCCEEDED = 1;
+   */
+  SUCCEEDED = 1,
+
+  /**
+   * The action was tried and not done.
+   *
+   * @generated from enum value: OUTCOME_STATUS_FAILED = 2;
+   */
+  FAILED = 2,
+
+  /**
+   * The action was not tried.
+   *
+   * @generated from enum value: OUTCOME_STATUS_CANCELLED = 3;
+   */
+  CANCELLED = 3,
+
+  /**
+   * The outcome is tracked, and nobody has reported it yet.
+   *
+   * @generated from enum value: OUTCOME_STATUS_PENDING = 4;
+   */
+  PENDING = 4,
+
+  /**
+   * The outcome was tracked, and nobody reported it in time: the action may have been done. An operator may still settle it.
+   *
+   * @generated from enum value: OUTCOME_STATUS_UNKNOWN = 5;
+   */
+  UNKNOWN = 5,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.OutcomeStatus.
+ */
+export declare const OutcomeStatusSchema: GenEnum<OutcomeStatus>;
+
+/**
  * Agents whose actions a mandate or a counter covers.
  *
  * @generated from enum agentcontrol.v1.Scope
@@ -717,4 +1044,37 @@ export enum Scope {
  * Describes the enum agentcontrol.v1.Scope.
  */
 export declare const ScopeSchema: GenEnum<Scope>;
+
+/**
+ * Kind of a limit.
+ *
+ * @generated from enum agentcontrol.v1.LimitKind
+ */
+export enum LimitKind {
+  /**
+   * Never returned.
+   *
+   * @generated from enum value: LIMIT_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A number of actions.
+   *
+   * @generated from enum value: LIMIT_KIND_VELOCITY = 1;
+   */
+  VELOCITY = 1,
+
+  /**
+   * A total of amounts.
+   *
+   * @generated from enum value: LIMIT_KIND_BUDGET = 2;
+   */
+  BUDGET = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.LimitKind.
+ */
+export declare const LimitKindSchema: GenEnum<LimitKind>;
 

@@ -294,6 +294,13 @@ export declare type ListToolsRequest = Message<"agentcontrol.v1.ListToolsRequest
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
+
+  /**
+   * Only tools whose name holds every word of this, without case; empty means all. At most 200 characters.
+   *
+   * @generated from field: string search = 3;
+   */
+  search: string;
 };
 
 /**

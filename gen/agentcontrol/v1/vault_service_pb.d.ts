@@ -80,15 +80,15 @@ export declare type VaultEntry = Message<"agentcontrol.v1.VaultEntry"> & {
   leafHash: Uint8Array;
 
   /**
-   * The entry as sealed: RFC 8785 canonical JSON, the exact text that is hashed. `type` is `decision`, or the word of a
-   * change, whose author is in `by`.
+   * The entry as sealed: RFC 8785 canonical JSON, the exact text that is hashed. `type` is `decision`, `claim` or
+   * `outcome` of an earlier decision, or the word of a change, whose author is in `by`.
    *
    * @generated from field: string body = 3;
    */
   body: string;
 
   /**
-   * Name of the key or person in `by`, or in `key_id` of a decision: the person's email address or name, the key's owner or name.
+   * Name of the key or person in `by`, in `key_id` of a decision, `claimed_by` of a claim or `reported_by` of an outcome: the person's email address or name, the key's owner or name.
    * Unset if it has none. It is not sealed.
    *
    * @generated from field: optional string author_name = 4;

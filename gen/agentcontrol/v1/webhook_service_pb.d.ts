@@ -33,7 +33,7 @@ export declare type Webhook = Message<"agentcontrol.v1.Webhook"> & {
 
   /**
    * `agent.revoked`, `escalation.created`, `escalation.resolved`, `decision.blocked`, `tool.changed`,
-   * `definition.changed`.
+   * `definition.changed`, `outcome.unknown`.
    *
    * @generated from field: repeated string events = 3;
    */
@@ -73,6 +73,20 @@ export declare type Webhook = Message<"agentcontrol.v1.Webhook"> & {
    * @generated from field: google.protobuf.Timestamp next_attempt_at = 8;
    */
   nextAttemptAt?: Timestamp | undefined;
+
+  /**
+   * Number of events that wait to be delivered, at most 1,000, those of an inactive webhook included.
+   *
+   * @generated from field: int32 backlog = 9;
+   */
+  backlog: number;
+
+  /**
+   * True if more than `backlog` may wait: there are more than 1,000, or the log goes on for more than 50,000 entries after `next_seq`.
+   *
+   * @generated from field: bool backlog_is_partial = 10;
+   */
+  backlogIsPartial: boolean;
 };
 
 /**

@@ -5,7 +5,7 @@
  *
  *   node hook.cjs CLIENT ENDPOINT HOLD_SECONDS CONNECTION_FILE [report]
  *
- * CONNECTION_FILE holds `url`, `key` and optionally `agent` and `ca`. A path that begins with `~/` lies in the home directory that
+ * CONNECTION_FILE holds `url`, `key` and optionally `agent`, `ca`, and the paths `cert` and `cert_key` of a certificate to show. A path that begins with `~/` lies in the home directory that
  * the system has for this user, whatever HOME says. With `report` it prints the whole answer, for `agentctl attach`.
  */
 const { createHmac, randomBytes, timingSafeEqual } = require("node:crypto");
@@ -104,12 +104,26 @@ function readConnection(path, endpoint, client) {
   } finally {
     if (descriptor !== undefined) closeSync(descriptor);
   }
-  const { url, key, agent, ca } = recordFrom(text, `\`${path}\` is damaged; ${again}`);
+  const { url, key, agent, ca, cert, cert_key } = recordFrom(text, `\`${path}\` is damaged; ${again}`);
   if (typeof url !== "string" || `${url}/v1/hooks/${client}` !== endpoint) {
     throw new Blocked(`the key in \`${path}\` is for another control plane than the settings name; ${again}`);
   }
   if (typeof key !== "string" || !KEY.test(key)) throw new Blocked(`\`${path}\` has no usable key; ${again}`);
-  return { key, agent: typeof agent === "string" ? agent : undefined, ca: typeof ca === "string" ? ca : undefined };
+  return { key, agent: textOf(agent), ca: textOf(ca), cert: textOf(cert), certKey: textOf(cert_key) };
+}
+
+/** @param {unknown} value */
+const textOf = (value) => (typeof value === "string" ? value : undefined);
+
+/** Reads a file of the certificate that the hook shows. @param {string | undefined} path */
+function certificateFrom(path) {
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const cure = "set AGENTCTL_CERT and AGENTCTL_CERT_KEY and run `agentctl attach` again";
+    throw new Blocked(`the certificate in \`${path}\` cannot be read (${codeOf(error)}); ${cure}`);
+  }
 }
 
 /** @param {string} text @param {string} otherwise */
@@ -126,7 +140,7 @@ function recordFrom(text, otherwise) {
  * @param {URL} url @param {ReturnType<typeof readConnection>} connection @param {Buffer} event
  * @returns {Promise<string>}
  */
-function ask(url, { key, agent, ca }, event) {
+function ask(url, { key, agent, ca, cert, certKey }, event) {
   const isSecure = url.protocol === "https:";
   const { Agent, request } = isSecure ? require("node:https") : require("node:http");
   const nonce = randomBytes(32).toString("hex");
@@ -142,16 +156,32 @@ function ask(url, { key, agent, ca }, event) {
       ...(agent === undefined ? {} : { "x-agent-id": agent }),
     },
     ...(isSecure ? { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca: trusted(ca) }) } : {}),
+    ...(isSecure ? { cert: certificateFrom(cert), key: certificateFrom(certKey) } : {}),
   };
   return new Promise((resolve, reject) => {
     const call = request(url, options, (/** @type {import("node:http").IncomingMessage} */ response) => {
       readAnswer(response, key, nonce).then(resolve, reject);
     });
     call.on("error", (/** @type {unknown} */ error) => {
-      reject(new Blocked(`the control plane at ${url.origin} gave no answer (${codeOf(error)})`));
+      const cure = isSecure ? cureOf(codeOf(error), cert !== undefined) : "";
+      reject(new Blocked(`the control plane at ${url.origin} gave no answer (${codeOf(error)})${cure}`));
     });
     call.end(event);
   });
+}
+
+/**
+ * Says what to set for the fault of a connection with TLS; empty for a fault of another kind.
+ * @param {string} code @param {boolean} hasCertificate
+ */
+function cureOf(code, hasCertificate) {
+  const again = "run `agentctl attach` again";
+  if (/SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)/.test(code))
+    return `; set NODE_EXTRA_CA_CERTS to a file with the issuer of its certificate and ${again}`;
+  const isRefused = /ALERT_(CERTIFICATE_|BAD_CERTIFICATE|UNKNOWN_CA|HANDSHAKE_FAILURE)/.test(code);
+  if (hasCertificate && (isRefused || /^(ECONNRESET|EPIPE)$/.test(code)))
+    return "; the certificate in AGENTCTL_CERT may be of none of the issuers that it takes";
+  return isRefused ? `; set AGENTCTL_CERT and AGENTCTL_CERT_KEY and ${again}` : "";
 }
 
 /** Certificates of the authorities that Node.js trusts, and those of the connection file. @param {string} ca */

@@ -4,6 +4,7 @@ import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { isJsonRecord, stringFrom } from "../../verify/json.ts";
+import type { ClientCertificate } from "../client-certificate.ts";
 import { CommandError, type CommandIo } from "../command.ts";
 
 /** The control plane that a hook asks, with the key; the key's file is bound to the address. */
@@ -11,6 +12,14 @@ export interface Connection {
   /** Address of the control plane without a slash at the end. */
   readonly url: string;
   readonly agentId: string | undefined;
+}
+
+/** Certificates of a connection, which the hook needs since it runs with an empty environment. */
+export interface ConnectionCertificates {
+  /** Certificates of authorities that are trusted beside those that Node.js trusts, in PEM. */
+  readonly ca: string | undefined;
+  /** Certificate that the hook shows. Only its paths are kept, so that a renewed one is taken. */
+  readonly own: ClientCertificate | undefined;
 }
 
 /** Hook and connection files of one user. They lie outside of projects, which a repository could change. */
@@ -54,9 +63,15 @@ export async function install(
   { hook, connection }: Installation,
   { url, agentId }: Connection,
   key: string,
-  ca: string | undefined,
+  { ca, own }: ConnectionCertificates,
 ): Promise<void> {
-  const members = { url, key, ...(agentId !== undefined && { agent: agentId }), ...(ca !== undefined && { ca }) };
+  const members = {
+    url,
+    key,
+    ...(agentId !== undefined && { agent: agentId }),
+    ...(ca !== undefined && { ca }),
+    ...(own !== undefined && { cert: own.certPath, cert_key: own.keyPath }),
+  };
   await replaceFile(hook, await readHook(), 0o600, 0o700);
   await replaceFile(connection, `${JSON.stringify(members)}\n`, 0o600, 0o700);
 }

@@ -89,8 +89,14 @@ function bodyOf({ body }: { readonly body?: unknown }): ToolArguments {
 }
 
 function refusalFrom(message: string, error: AgentBlockedError): Refusal {
-  const { cause, decisionId, escalationId, reasons } = error;
+  const { cause, decisionId, escalationId, reasons, retryAfter } = error;
   const isUnavailable = cause instanceof ControlPlaneRequestError && isUnreachable(cause);
-  const details = { decision: error.decision, decision_id: decisionId, escalation_id: escalationId, reasons };
+  const details = {
+    decision: error.decision,
+    decision_id: decisionId,
+    escalation_id: escalationId,
+    retry_after: retryAfter,
+    reasons,
+  };
   return { status: isUnavailable ? 503 : 403, body: { ok: false, error: { message, ...details } } };
 }

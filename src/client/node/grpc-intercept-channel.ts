@@ -25,12 +25,15 @@ import {
   requestErrorFrom,
 } from "../request-error.ts";
 import { later } from "../timers.ts";
+import { adviceFor, assertTls, type ClientTls } from "./tls.ts";
 
 /** Address of the gRPC port and the key to use. */
 export interface GrpcInterceptChannelOptions {
   /** `host:port` without TLS, or a URL: `https` and `grpcs` use TLS, `http` and `grpc` do not. Default ports are 443 and 80. */
   readonly url: string;
   readonly apiKey: string;
+  /** Certificates for an address with TLS. */
+  readonly tls?: ClientTls | undefined;
 }
 
 /**
@@ -56,6 +59,7 @@ interface PendingCall {
 class GrpcInterceptChannel implements InterceptChannel {
   readonly #apiKey: string;
   readonly #address: Address;
+  readonly #tls: ClientTls | undefined;
   readonly #pending = new Map<string, PendingCall>();
   readonly #backOff = createBackOff({ firstMs: 100, maxMs: 5_000 });
   #client: GrpcClient | undefined = undefined;
@@ -65,10 +69,12 @@ class GrpcInterceptChannel implements InterceptChannel {
   #lastReplyAt = 0;
   #closed = false;
 
-  constructor({ url, apiKey }: GrpcInterceptChannelOptions) {
+  constructor({ url, apiKey, tls }: GrpcInterceptChannelOptions) {
     assertGrpcInstalled();
     this.#apiKey = apiKey;
     this.#address = addressFrom("grpcUrl", url, GRPC_ADDRESS);
+    this.#tls = tls;
+    if (tls !== undefined) assertTls("grpcUrl", this.#address, tls);
   }
 
   accepts(requestId: string): boolean {
@@ -98,14 +104,14 @@ class GrpcInterceptChannel implements InterceptChannel {
   }
 
   #open(): InterceptStream {
-    this.#client ??= createGrpcClient(this.#address);
+    this.#client ??= createGrpcClient(this.#address, this.#tls);
     const stream = openStream(this.#client, this.#apiKey);
     stream.on("data", (reply) => this.#onReply(reply));
     // The status says more than the error, but an error without a listener would end the process.
     stream.on("error", () => undefined);
     stream.once("status", (status) => {
       // An abandoned stream must not end its successor.
-      if (this.#stream === stream) this.#forgetStream(streamFaultFrom(status, this.#address.target));
+      if (this.#stream === stream) this.#forgetStream(streamFaultFrom(status, this.#address, this.#tls));
     });
     this.#stream = stream;
     return stream;
@@ -189,9 +195,12 @@ function grpcModule(): typeof import("@grpc/grpc-js") {
   return require("@grpc/grpc-js");
 }
 
-function createGrpcClient({ isSecure, target }: Address): GrpcClient {
+function createGrpcClient({ isSecure, target }: Address, { ca, cert, key }: ClientTls = {}): GrpcClient {
   const grpc = grpcModule();
-  const credentials = isSecure ? grpc.credentials.createSsl() : grpc.credentials.createInsecure();
+  const pem = (text: string | undefined) => (text === undefined ? null : Buffer.from(text));
+  const credentials = isSecure
+    ? grpc.credentials.createSsl(pem(ca), pem(key), pem(cert))
+    : grpc.credentials.createInsecure();
   return new grpc.Client(target, credentials, {
     "grpc.keepalive_time_ms": KEEPALIVE.time,
     "grpc.keepalive_timeout_ms": KEEPALIVE.timeout,
@@ -217,11 +226,17 @@ const REFUSALS: ReadonlySet<RequestErrorCode> = new Set(["UNAUTHENTICATED", "PER
 const NOT_CONNECTED = /^(No connection established|Name resolution failed)/;
 
 /** Converts the end of a stream to the error of its calls: the refusal of the caller, or UNAVAILABLE. */
-function streamFaultFrom(status: StatusObject, target: string): ControlPlaneRequestError {
+function streamFaultFrom(
+  status: StatusObject,
+  { isSecure, target }: Address,
+  tls: ClientTls | undefined,
+): ControlPlaneRequestError {
   const fault = requestErrorFrom(connectErrorFrom(status));
   if (REFUSALS.has(fault.code)) return fault;
   const reached = !NOT_CONNECTED.test(status.details);
-  return channelFault(`the stream to ${target} ended: ${status.details || fault.message}`, { reached, cause: fault });
+  const advice = isSecure ? adviceFor(status.details, tls) : "";
+  const why = (status.details || fault.message).trim();
+  return channelFault(`the stream to ${target} ended: ${why}${advice}`, { reached, cause: fault });
 }
 
 function channelFault(message: string, details: RequestErrorDetails = {}): ControlPlaneRequestError {

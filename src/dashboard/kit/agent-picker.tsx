@@ -1,11 +1,8 @@
-import { useQuery } from "@connectrpc/connect-query";
-import { keepPreviousData } from "@tanstack/react-query";
-import { useDeferredValue, useState } from "react";
-import { AgentOrder, AgentService, AgentStatus } from "../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { useState } from "react";
+import { AgentStatus } from "../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { NamedField } from "./form.tsx";
 import { shownText } from "./shown.tsx";
-
-const SHOWN = 50;
+import { useAgentsByName } from "./use-agents-by-name.ts";
 
 /** Properties of the choice of an agent. */
 export interface AgentPickerProps {
@@ -21,17 +18,11 @@ export interface AgentPickerProps {
 /** Chooses an active agent: searches by the beginning of its name and lists the matches. */
 export function AgentPicker({ name, label, none, without }: AgentPickerProps) {
   const [typed, setTyped] = useState("");
-  const q = useDeferredValue(typed.trim());
-  const query = useQuery(
-    AgentService.method.listAgents,
-    { q, status: AgentStatus.ACTIVE, orderBy: AgentOrder.NAME, pageSize: SHOWN },
-    { placeholderData: keepPreviousData },
-  );
-  const agents = (query.data?.agents ?? []).filter(({ agentId }) => agentId !== without);
-  const hasMore = query.data?.nextPageToken !== undefined;
-  const hint = hasMore ? "There are more agents: type the beginning of the name." : undefined;
+  const found = useAgentsByName(typed, AgentStatus.ACTIVE);
+  const agents = found.agents.filter(({ agentId }) => agentId !== without);
+  const hint = found.hasMore ? "There are more agents: type the beginning of the name." : undefined;
   return (
-    <NamedField name={name} label={label} hint={query.isSuccess && agents.length === 0 ? "No active agent." : hint}>
+    <NamedField name={name} label={label} hint={found.isSuccess && agents.length === 0 ? "No active agent." : hint}>
       {(control) => (
         <div className="agent-picker">
           <input

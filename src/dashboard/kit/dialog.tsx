@@ -1,6 +1,7 @@
 import { Dialog as Radix } from "radix-ui";
 import { type ReactNode, useState } from "react";
 import { Button, type ButtonProps } from "./button.tsx";
+import { useFocusReturn } from "./focus-return.tsx";
 
 /** Properties of a dialog. */
 export interface DialogProps {
@@ -9,6 +10,8 @@ export interface DialogProps {
   readonly onClose: () => void;
   readonly children: ReactNode;
   readonly isWide?: boolean | undefined;
+  /** Class beside those of every dialog. */
+  readonly className?: string;
   /** Ways to close it beside its button: a click beside it must not lose a form, and Escape must not lose a secret. */
   readonly closesBy?: "click" | "escape" | "button";
 }
@@ -16,14 +19,28 @@ export interface DialogProps {
 const prevent = (event: Event): void => event.preventDefault();
 
 /** A dialog over the screen. It traps the focus, closes on Escape, and returns the focus afterwards. */
-export function Dialog({ title, isOpen, onClose, children, isWide = false, closesBy = "click" }: DialogProps) {
+export function Dialog({
+  title,
+  isOpen,
+  onClose,
+  children,
+  isWide = false,
+  className,
+  closesBy = "click",
+}: DialogProps) {
+  const focus = useFocusReturn();
   return (
     <Radix.Root open={isOpen} onOpenChange={(open) => !open && onClose()}>
       <Radix.Portal>
         <Radix.Overlay className="overlay" />
         <Radix.Content
-          className={isWide ? "dialog is-wide" : "dialog"}
+          className={["dialog", isWide && "is-wide", className].filter(Boolean).join(" ")}
           aria-describedby={undefined}
+          onOpenAutoFocus={focus.onOpen}
+          onCloseAutoFocus={(event) => {
+            event.preventDefault();
+            focus.onClose();
+          }}
           {...(closesBy !== "click" && { onInteractOutside: prevent })}
           {...(closesBy === "button" && { onEscapeKeyDown: prevent })}
         >

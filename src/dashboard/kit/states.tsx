@@ -4,12 +4,32 @@ import { requestErrorFrom } from "../../client/request-error.ts";
 import { Button } from "./button.tsx";
 import { Message } from "./message.tsx";
 
-/** Shows that something is loading. */
-export function Loading({ what }: { readonly what: string }) {
+/** Properties of the place of something that is loading. */
+export interface LoadingProps {
+  /** Name of it, as in "Loading the agents …", for screen readers. */
+  readonly what: string;
+  /** Lines that it takes about. Default: 3. */
+  readonly lines?: number;
+  /** Height of a row, pixels, if it is a list. */
+  readonly rowHeight?: number | undefined;
+}
+
+const LINES = 3;
+
+/** Keeps the place of something that is loading, with grey lines where its text will be. */
+export function Loading({ what, lines = LINES, rowHeight }: LoadingProps) {
   return (
-    <p className="loading" role="status">
-      Loading {what} …
-    </p>
+    <div className={rowHeight === undefined ? "loading" : "loading is-list"} role="status">
+      <span className="visually-hidden">Loading {what} …</span>
+      {Array.from({ length: lines }, (_, line) => (
+        <span
+          key={line}
+          className="skeleton"
+          style={rowHeight === undefined ? undefined : { height: rowHeight }}
+          aria-hidden
+        />
+      ))}
+    </div>
   );
 }
 

@@ -56,12 +56,15 @@ function ComparedView({ compared: { label, value } }: { readonly compared: Compa
   );
 }
 
-/** A hash in short form. Its button copies all of it. */
+/** A hash in short form, on paper in full. Its button copies all of it. */
 export function Hash({ hash, what }: { readonly hash: string; readonly what: string }) {
   return (
     <span className="hash">
-      <code title={hash}>
+      <code title={hash} className="screen-only">
         {hash.slice(0, 10)}…{hash.slice(-8)}
+      </code>
+      <code className="print-only" aria-hidden>
+        {hash}
       </code>
       <CopyButton text={hash} what={`the hash “${what}”`} isSmall />
     </span>
@@ -82,5 +85,29 @@ export function Verdict({ steps }: { readonly steps: readonly CheckedStep[] }) {
     <p className="verdict is-bad" data-verdict="fails" data-failed-step={failed.name} role="alert">
       <Badge tone="bad">not proven</Badge> Do not rely on this: step “{failed.name}” does not hold.
     </p>
+  );
+}
+
+/** Shows the result of a check in one line, which unfolds to its steps. A check that fails is unfolded. */
+export function FoldedSteps({ steps }: { readonly steps: readonly CheckedStep[] }) {
+  const isProven = failedStep(steps) === undefined;
+  return (
+    <>
+      {isProven ? null : <Verdict steps={steps} />}
+      <details className="folded-steps" open={!isProven}>
+        <summary data-action="show-proof">
+          {isProven ? (
+            <span data-verdict="holds" role="status">
+              <Badge tone="good">
+                proven, {steps.length} of {steps.length}
+              </Badge>
+            </span>
+          ) : (
+            "Steps of the check"
+          )}
+        </summary>
+        <StepsView steps={steps} />
+      </details>
+    </>
   );
 }

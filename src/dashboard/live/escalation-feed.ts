@@ -26,6 +26,16 @@ const MAX_RESOLVED = 50;
 const TOGETHER_MS = 16;
 const PAUSES = { firstMs: 250, maxMs: 10_000 };
 
+/** Returns the place of a state in the life of an escalation, which goes from pending over answered to used. */
+const stepOf = ({ status, usedAt }: Escalation): number =>
+  status === EscalationStatus.PENDING ? 0 : usedAt === undefined ? 1 : 2;
+
+/** Returns the later of two states of one escalation; the second, which was read last, if both are of one step. */
+export function laterOf(known: Escalation | undefined, read: Escalation | undefined): Escalation | undefined {
+  if (known === undefined || read === undefined) return known ?? read;
+  return stepOf(read) < stepOf(known) ? known : read;
+}
+
 const createdAt = ({ createdAt: at }: Escalation): number => Number(at?.seconds ?? 0n) * 1_000 + (at?.nanos ?? 0) / 1e6;
 
 /**

@@ -15,7 +15,8 @@ export function useNotifications(): void {
         if (!("Notification" in window) || Notification.permission !== "granted") return;
         if (!document.hidden && document.hasFocus()) return;
         const text = `${shownText(agentName, MAX_NAME)} wants ${shownText(actionType, MAX_NAME)}`;
-        const shown = new Notification("An action waits for a person", { body: text, tag: escalationId });
+        const shown = notify("An action waits for a person", { body: text, tag: escalationId });
+        if (shown === undefined) return;
         shown.onclick = () => {
           window.focus();
           navigate(`/escalations/${escalationId}`);
@@ -23,4 +24,13 @@ export function useNotifications(): void {
       }),
     [feed, navigate],
   );
+}
+
+/** Shows a notification. Browsers on Android have the constructor and throw: they take notifications from service workers only. */
+function notify(title: string, options: NotificationOptions): Notification | undefined {
+  try {
+    return new Notification(title, options);
+  } catch {
+    return undefined;
+  }
 }

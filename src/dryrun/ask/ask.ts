@@ -70,7 +70,7 @@ async function findingsFor(
 ): Promise<Findings> {
   const { workspaceId, agentId, signal } = query;
   const asker = { workspaceId, agentId, signal };
-  const question = (...actions: readonly Action[]) => ({ ...asker, actions, drafts: [], atMs: undefined });
+  const question = (...actions: readonly Action[]) => ({ ...asker, actions, drafts: [], lists: [], atMs: undefined });
   switch (asked.case) {
     case "may": {
       const agent = await agentOf(state, "may.agent", asked.value.agent);

@@ -1,6 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import type { Work } from "../../async/work.ts";
-import { argumentSteps } from "../../policy/schema/argument-path.ts";
+import { argumentSteps } from "../../notation/argument-path.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import type { Asked } from "./question.ts";
 import { agentsNamed, findMandate, toolNamed } from "./subjects.ts";

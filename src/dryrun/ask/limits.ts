@@ -1,5 +1,8 @@
 import { RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { Work } from "../../async/work.ts";
+import type { CompiledBudget } from "../../policy/budget.ts";
+import { groupOfRule } from "../../policy/coverage.ts";
+import { amountText } from "../../policy/decimal.ts";
 import type {
   CompiledMandate,
   CompiledRule,
@@ -71,15 +74,17 @@ function limitOf(
   agent: Principal,
   nowMs: number,
 ): Limit | undefined {
-  const { velocity, ordered, tool, source } = rule;
-  const departmentId = velocity?.counter.departmentId ?? ordered?.departmentId;
+  const { velocity, budget, ordered, tool, source } = rule;
+  const departmentId = groupOfRule(rule)?.departmentId;
   if (departmentId !== undefined && !agent.departmentIds.includes(departmentId)) return undefined;
   const onTool = tool === undefined ? "" : `, for calls of ${quoted(source.tool?.trim() ?? tool)}`;
   const { text, isReached } = velocity
     ? velocityText(state, velocity, agent.agentId, nowMs)
-    : ordered
-      ? orderedText(state, ordered, agent.agentId, nowMs)
-      : { text: "the rule no longer compiles and holds for all that it covers", isReached: true };
+    : budget
+      ? budgetText(state, budget, agent.agentId, nowMs)
+      : ordered
+        ? orderedText(state, ordered, agent.agentId, nowMs)
+        : { text: "the rule no longer compiles and holds for all that it covers", isReached: true };
   const evidence = evidenceOf(mandate, rule.path, sentence(`${verbOf(mandate, rule)} ${text}${onTool}`));
   return { evidence, isReached };
 }
@@ -90,11 +95,41 @@ function velocityText(state: WorkspaceState, velocity: CompiledVelocity, agentId
   // The reading counts the action at hand, but here there is none.
   const past = count - 1;
   const remaining = Math.max(0, maxCount - past);
-  const types = listed(counter.patterns.map(quoted), MAX_PATTERNS);
+  const without = counter.excluded.length === 0 ? "" : ` without ${listed(counter.excluded.map(quoted), MAX_PATTERNS)}`;
+  const types = `${listed(counter.patterns.map(quoted), MAX_PATTERNS)}${without}`;
   const of = counter.countDecisions.length === 0 ? "" : `, counting ${counter.countDecisions.join(" and ")} alone,`;
   const by = groupText(counter.scope, group, members);
-  const text = `more than ${maxCount} of ${types}${of} in ${windowSeconds} s by ${by}; ${past} counted, ${remaining} left`;
+  const resetsAtMs = remaining > 0 ? undefined : resetsAt(state, velocity, agentId, nowMs);
+  const fits = resetsAtMs === undefined ? "" : `; one more fits from ${new Date(resetsAtMs).toISOString()}`;
+  const text = `more than ${maxCount} of ${types}${of} in ${windowSeconds} s by ${by}; ${past} counted, ${remaining} left${fits}`;
   return { text, isReached: remaining === 0 };
+}
+
+/** Returns when one more action fits a limit that is reached, between two actions. */
+function resetsAt(
+  { windows }: WorkspaceState,
+  { counter, maxCount }: CompiledVelocity,
+  agentId: string,
+  nowMs: number,
+): number | undefined {
+  return windows.resetsAt(counter, agentId, nowMs, { maxCount, isCounted: false });
+}
+
+function budgetText(state: WorkspaceState, budget: CompiledBudget, agentId: string, nowMs: number) {
+  const { pot, currency, windowMs, maxTotal } = budget;
+  const { group, members, reserved, captured } = state.budgets.read(budget, agentId, nowMs);
+  const left = BigInt(maxTotal) - reserved - captured;
+  const sums = listed(
+    pot.sums.map(({ tool, field }) => quoted(`${tool} ${field}`)),
+    MAX_PATTERNS,
+  );
+  const amount = (millionths: bigint): string => `${amountText(millionths)} ${currency}`;
+  const spent = `${amount(reserved)} reserved, ${amount(captured)} paid, ${amount(left < 0n ? 0n : left)} left`;
+  const by = groupText(pot.scope, group, members);
+  return {
+    text: `more than ${amount(BigInt(maxTotal))} of ${sums} in ${windowMs / 1000} s by ${by}; ${spent}`,
+    isReached: left <= 0n,
+  };
 }
 
 function groupText(scope: ScopeWord, group: string, members: number): string {

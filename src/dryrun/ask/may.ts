@@ -9,7 +9,7 @@ import { decideInTurn } from "../decide-in-turn.ts";
 import type { DryRuns, Question } from "../dry-runs.ts";
 import { coversAction, mandatesFor } from "../trace.ts";
 import { agentText, type Evidence, evidenceOf, type Findings, plain, quoted, sentence } from "./answer.ts";
-import { ruleText } from "./rule-text.ts";
+import { ruleText, whenText } from "./rule-text.ts";
 
 /** Maximum number of reasons in the text; all are in the evidence. */
 const MAX_SAID = 3;
@@ -34,10 +34,11 @@ export async function mayAnswer(dryRuns: DryRuns, question: Question, agent: Age
     ({ outcome }) => [outcome],
   );
   const [action] = question.actions;
+  const expressions = expressionsOf(unjudged);
   return {
-    holds: outcome.decision === "allow",
+    holds: outcome.decision === "allow" && expressions.length === 0,
     sentences: [
-      leadOf(outcome, agent, action?.actionType ?? ""),
+      leadOf(outcome, agent, action?.actionType ?? "", expressions),
       ...saidReasons(outcome.reasons),
       ...unjudgedSentences(unjudged),
     ],
@@ -51,11 +52,37 @@ export async function mayAnswer(dryRuns: DryRuns, question: Question, agent: Age
   };
 }
 
-function leadOf({ decision, policyName }: Outcome, { agentId, registration }: AgentState, actionType: string): string {
+/** Lists the expressions that may decide otherwise for another call, each once. */
+const expressionsOf = (unjudged: readonly Unjudged[]): readonly string[] => [
+  ...new Set(
+    unjudged.flatMap(({ mandate, rule: { when } }) =>
+      mandate.mode === "observe" || when === undefined ? [] : [whenText(when)],
+    ),
+  ),
+];
+
+/** Maximum number of expressions in the text. */
+const MAX_EXPRESSIONS = 3;
+
+function dependsText(expressions: readonly string[]): string {
+  const shown = expressions.slice(0, MAX_EXPRESSIONS);
+  const more = expressions.length - shown.length;
+  return `${shown.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+function leadOf(
+  { decision, policyName }: Outcome,
+  { agentId, registration }: AgentState,
+  actionType: string,
+  expressions: readonly string[],
+): string {
   const agent = agentText(registration.name, agentId);
   const by = policyName === undefined ? "" : ` by mandate ${quoted(policyName)}`;
   switch (decision) {
     case "allow":
+      if (expressions.length > 0) {
+        return `It depends on ${dependsText(expressions)}: as asked, ${agent} may do ${quoted(actionType)} now${by && `, allowed${by}`}.`;
+      }
       return `Yes: ${agent} may do ${quoted(actionType)} now${by && `, allowed${by}`}.`;
     case "block":
       return `No: ${quoted(actionType)} by ${agent} would be blocked${by}.`;
@@ -95,7 +122,7 @@ function versionsOf({ policies }: WorkspaceState, { reasons }: Outcome): Readonl
   return new Map(ids.map((id) => [id, policies.mandates.get(id)?.compiled.version ?? 0]));
 }
 
-/** Finds the rules over content and those that ask a model. */
+/** Finds the rules over content, those that ask a model, and those with `when`. */
 function* findUnjudged(state: WorkspaceState, action: Action, nowMs: number): Work<readonly Unjudged[]> {
   const journal: StateJournal = { undo: [] };
   try {
@@ -103,7 +130,8 @@ function* findUnjudged(state: WorkspaceState, action: Action, nowMs: number): Wo
     const found: Unjudged[] = [];
     for (const mandate of mandatesFor(state, context)) {
       for (const rule of mandate.rules) {
-        const isOne = rule.type === RuleType.CONTENT || rule.type === RuleType.SEMANTIC;
+        const isOne =
+          rule.type === RuleType.CONTENT || rule.type === RuleType.SEMANTIC || (rule.when?.reads.length ?? 0) > 0;
         if (isOne && !rule.stale && coversAction(mandate, rule, context)) found.push({ mandate, rule });
       }
       yield;

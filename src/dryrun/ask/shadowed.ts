@@ -1,5 +1,7 @@
 import { type Conditions, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { Work } from "../../async/work.ts";
+import { coversPattern } from "../../policy/action-patterns.ts";
+import type { CompiledBudget } from "../../policy/budget.ts";
 import { compareMandates, SEVERITY } from "../../policy/severity.ts";
 import type {
   CompiledMandate,
@@ -141,19 +143,21 @@ function weighsMore(broad: ComparedRule, narrow: ComparedRule): boolean {
 }
 
 /** Tests whether each action type that a rule covers is covered by another. */
-function coversTypes({ actionTypes: broad }: CompiledRule, { actionTypes: narrow }: CompiledRule): boolean {
-  if (broad.length === 0 || broad.includes("*")) return true;
-  return narrow.length > 0 && narrow.every((each) => broad.some((pattern) => coversPattern(pattern, each)));
+function coversTypes(broad: CompiledRule, narrow: CompiledRule): boolean {
+  const isListed = broad.actionTypes.length === 0 || coversEach(broad.actionTypes, anyOf(narrow.actionTypes));
+  return isListed && coversEach(narrow.excludedTypes, broad.excludedTypes);
 }
 
-function coversPattern(broad: string, narrow: string): boolean {
-  if (!broad.endsWith("*")) return broad === narrow;
-  const prefix = broad.slice(0, -1);
-  return (narrow.endsWith("*") ? narrow.slice(0, -1) : narrow).startsWith(prefix);
-}
+const anyOf = (patterns: readonly string[]): readonly string[] => (patterns.length === 0 ? ["*"] : patterns);
+
+/** Tests whether each of some patterns is covered by a pattern of a wider list. */
+const coversEach = (wider: readonly string[], patterns: readonly string[]): boolean =>
+  patterns.every((each) => wider.some((pattern) => coversPattern(pattern, each)));
 
 function firesWhenever(broad: ComparedRule, narrow: ComparedRule): boolean {
   const [one, other] = [broad.rule, narrow.rule];
+  // Nothing is known about when an expression is true.
+  if (one.when !== undefined) return false;
   if (one.type === RuleType.ACTION) return true;
   if (one.type !== other.type) return false;
   const [given, wanted] = [one.source.conditions, other.source.conditions];
@@ -195,7 +199,8 @@ function scheduleOf(conditions: Conditions | undefined): string {
   return JSON.stringify([timeZone, [...days].sort(), from, to, outside]);
 }
 
-function sequenceImplies({ velocity, ordered }: CompiledRule, narrow: CompiledRule): boolean {
+function sequenceImplies({ velocity, budget, ordered }: CompiledRule, narrow: CompiledRule): boolean {
+  if (budget !== undefined && narrow.budget !== undefined) return budgetImplies(budget, narrow.budget);
   if (velocity !== undefined && narrow.velocity !== undefined) return velocityImplies(velocity, narrow.velocity);
   return ordered !== undefined && narrow.ordered !== undefined && orderedImplies(ordered, narrow.ordered);
 }
@@ -205,10 +210,17 @@ function velocityImplies(broad: CompiledVelocity, narrow: CompiledVelocity): boo
   return (
     broad.maxCount <= narrow.maxCount &&
     one.windowMs >= other.windowMs &&
-    other.patterns.every((each) => one.patterns.some((pattern) => coversPattern(pattern, each))) &&
+    coversEach(one.patterns, other.patterns) &&
+    coversEach(other.excluded, one.excluded) &&
     countsDecisions(one, other) &&
     countsGroup(one, other)
   );
+}
+
+/** Tests whether a budget is exceeded whenever another is: what cannot be added violates both. */
+function budgetImplies(broad: CompiledBudget, narrow: CompiledBudget): boolean {
+  const isSame = broad.pot.key === narrow.pot.key && (narrow.ignoresOthers || !broad.ignoresOthers);
+  return isSame && broad.maxTotal <= narrow.maxTotal && broad.windowMs >= narrow.windowMs;
 }
 
 function countsDecisions({ countDecisions: broad }: CounterSpec, { countDecisions: narrow }: CounterSpec): boolean {

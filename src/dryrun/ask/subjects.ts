@@ -1,5 +1,6 @@
 import type { Work } from "../../async/work.ts";
 import { ControlPlaneError, ErrorReason, invalidField } from "../../errors.ts";
+import { namedTools } from "../../policy/compile/rule-draft.ts";
 import { comparableName, toolKey } from "../../policy/names.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { MandateState } from "../../state/policies.ts";
@@ -64,7 +65,7 @@ export function toolNamed({ policies }: WorkspaceState, name: string): string | 
   if (registered !== undefined) return registered.schema.name;
   const key = toolKey(name);
   for (const { rules } of policies.policySet().mandates()) {
-    if (rules.some(({ tool }) => tool === key)) return name.trim();
+    if (rules.some(({ source }) => namedTools(source).includes(key))) return name.trim();
   }
   return undefined;
 }

@@ -148,8 +148,8 @@ function* splitRules(
     yield;
     if (mandate.mode === "observe") continue;
     const covering = mandate.rules.filter((rule) => coversCall(rule, tool?.name ?? toolName, action.normalisedType));
-    const { own = [], rest = [] } = Object.groupBy(covering, ({ type, stale }) =>
-      !stale && BY_CONTENT.includes(type) ? "own" : "rest",
+    const { own = [], rest = [] } = Object.groupBy(covering, ({ type, stale, when }) =>
+      !stale && (when !== undefined || BY_CONTENT.includes(type)) ? "own" : "rest",
     );
     if (rest.length > 0) others.push({ ...mandate, rules: rest });
     for (const rule of own) dependents.push({ mandate, rule, agents: new Group() });

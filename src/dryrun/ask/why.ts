@@ -85,7 +85,13 @@ function sealedEvidence(
   return { mandateId: mandate_id, mandateName: mandate_name, version, rule, text, decisionId };
 }
 
-function limitEvidence({ mandate_id, rule, scope, group, count, limit, window, remaining }: SealedLimit): Evidence {
+function limitEvidence({ mandate_id, rule, scope, group, window, budget, ...counts }: SealedLimit): Evidence {
+  const { count, limit, remaining } = counts;
+  if (budget !== undefined) {
+    const spent = `${budget.total} of ${budget.limit} ${budget.currency} in ${window} s`;
+    const text = `${spent} for ${scope} ${quoted(group)}, ${budget.remaining} left`;
+    return { mandateId: mandate_id, rule, text: sentence(text) };
+  }
   const text = `${count} of ${limit} in ${window} s for ${scope} ${quoted(group)}, ${remaining} left`;
   return { mandateId: mandate_id, rule, text: sentence(text) };
 }

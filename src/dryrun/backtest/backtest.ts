@@ -2,13 +2,14 @@ import { ErrorReason, invalidField, notFound } from "../../errors.ts";
 import { receiptFrom } from "../../log/receipts.ts";
 import type { LongChecker } from "../../policy/long/checker.ts";
 import type { Decision, PolicyReason } from "../../policy/types.ts";
+import type { ListDraft } from "../../registry/lists.ts";
 import type { ControlChange } from "../../state/control-changes.ts";
 import { loadSnapshot } from "../../state/load.ts";
 import { EntryKind } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { storeFault } from "../../store/database.ts";
 import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
-import { applyDrafts, type Draft, notInForce } from "../drafts.ts";
+import { applyDrafts, applyLists, type Draft, notInForce } from "../drafts.ts";
 import type { OwnStates } from "../own-state.ts";
 import { Pace } from "../pace.ts";
 import { type MakeLongChecks, type Recorded, Replay } from "./replay.ts";
@@ -19,6 +20,8 @@ import { type PlacedChange, Stretch, type StretchEntry } from "./stretch.ts";
 export interface BacktestQuery {
   readonly workspaceId: string;
   readonly drafts: readonly Draft[];
+  /** Lists that are put in force before the drafts. */
+  readonly lists: readonly ListDraft[];
   /** Mandates in force to leave out. */
   readonly archives: readonly string[];
   /** Epoch milliseconds; undefined for the first entry. */
@@ -78,6 +81,7 @@ export async function* backtest(parts: BacktestParts, query: BacktestQuery): Asy
 async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
   const { workspaceId, agentId, signal, listsChanges } = query;
   const state = await reads.snapshot((reader) => loadSnapshot(reader, workspaceId));
+  await applyLists(state, query.lists);
   supposeRules(state, query);
   if (agentId !== undefined && !state.agents.has(agentId)) {
     throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
@@ -166,7 +170,7 @@ interface Running {
 /** Reads the window page by page, and what its decisions depend on. */
 function pagesOf({ stretch, replay, pace }: Running, from: number, before: number): AsyncGenerator<readonly Step[]> {
   const read = async (reader: Reader, entries: readonly StretchEntry[]): Promise<readonly Step[]> => {
-    const steps = entries.map(stepFrom);
+    const steps = entries.flatMap(stepsFrom);
     const unknown = steps.flatMap((step) => ("body" in step ? replay.unknownAuthority(step.body) : []));
     replay.learn(await stretch.authorityFacts(reader, [...new Set(unknown)]));
     return steps;
@@ -174,10 +178,12 @@ function pagesOf({ stretch, replay, pace }: Running, from: number, before: numbe
   return stretch.pages(from, before, read, pace);
 }
 
-function stepFrom(entry: StretchEntry): Step {
+/** Returns the step of an entry; none for a claim or an outcome, on which no rule depends. */
+function stepsFrom(entry: StretchEntry): readonly Step[] {
   const { seq, atMs, kind, body } = entry;
-  if (kind === EntryKind.CHANGE) return { seq, atMs, change: JSON.parse(body) as ControlChange };
-  return { entry, body: receiptFrom(body, NO_HASH).body };
+  if (kind === EntryKind.CHANGE) return [{ seq, atMs, change: JSON.parse(body) as ControlChange }];
+  if (kind === EntryKind.CLAIM || kind === EntryKind.OUTCOME) return [];
+  return [{ entry, body: receiptFrom(body, NO_HASH).body }];
 }
 
 /** The leaf hash is not needed here. */

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { DecisionBody } from "../../log/receipts.ts";
 import { Checks, type LongAnswers, type LongCheck } from "../../policy/checks.ts";
-import { argumentsFrom, toolNameFrom } from "../../policy/names.ts";
+import { argumentsFrom, toolKey } from "../../policy/names.ts";
 import type {
   Decision,
   EvaluationContext,
@@ -13,6 +13,7 @@ import type {
   SemanticSpec,
 } from "../../policy/types.ts";
 import { Departments } from "../../state/agents.ts";
+import { BudgetPots } from "../../state/counters/budget-pots.ts";
 import { completeWindows } from "../../state/counters/log-history.ts";
 import { OrderedSequences } from "../../state/counters/ordered.ts";
 import { VelocityWindows } from "../../state/counters/windows.ts";
@@ -85,7 +86,8 @@ export class Replay {
     const kept = { kept: Number.POSITIVE_INFINITY, minKept: Number.POSITIVE_INFINITY };
     const windows = new VelocityWindows(departments, own.workspaceId, kept);
     const sequences = new OrderedSequences(departments);
-    this.#state = { ...own, ...from, departments, windows, sequences };
+    const budgets = new BudgetPots(departments, own.workspaceId, kept);
+    this.#state = { ...own, ...from, departments, windows, sequences, budgets };
     this.#policies = own.policies.policySet();
     requireCounters(this.#state, from.seq);
   }
@@ -113,7 +115,8 @@ export class Replay {
 
   /** Tests that a decision of a time needs no history from the log. */
   isReady(atMs: number): boolean {
-    return this.#state.sequences.isComplete && this.#state.windows.isReady(atMs);
+    const { sequences, windows, budgets } = this.#state;
+    return sequences.isComplete && windows.isReady(atMs) && budgets.isReady(atMs);
   }
 
   /** Reads the history, from before the first decision, that a decision of a time needs. */
@@ -148,29 +151,31 @@ export class Replay {
   }
 
   #contextOf({ entry, body }: Recorded, answers?: LongAnswers): EvaluationContext {
-    const { agents, policies, settings, windows, sequences } = this.#state;
+    const { agents, policies, settings, windows, sequences, budgets } = this.#state;
     const { action } = body;
     const agent = agents.get(action.agent_id);
     if (agent === undefined) throw new Error(`agent \`${action.agent_id}\` is not in the state`);
     const { agentId, departmentIds } = agent;
     const metadata = action.metadata as JsonObject | undefined;
-    const isRegistered = (name: string): boolean => policies.tool(name) !== undefined;
-    const named = toolNameFrom(action.tool, metadata, action.action_type, isRegistered);
-    const tool = named === undefined ? undefined : policies.tool(named)?.schema;
+    const called = policies.toolCalledBy({ tool: action.tool, metadata, actionType: action.action_type });
     const nowMs = entry.atMs;
     return {
       agentId,
+      agentName: agent.registration.name,
+      framework: agent.registration.framework ?? undefined,
+      sessionId: body.session_id ?? undefined,
       departmentIds,
       metadata,
       nowMs,
-      tool,
+      tool: called.schema,
       actionType: entry.actionType ?? "",
       actionContent: action.action_content,
-      toolName: tool?.name ?? named,
+      toolName: called.name,
       arguments: argumentsFrom(metadata),
       trustTenths: Math.min(agent.trustTenths, this.#facts.get(body.key_id)?.maxTrustTenths ?? agent.trustTenths),
-      checks: new Checks(answers),
+      checks: new Checks(answers, this.#state.lists),
       counterValue: (spec, counted) => windows.read(spec, counted.agentId, nowMs),
+      potValue: (budget, counted) => budgets.read(budget, counted.agentId, nowMs),
       sequenceStartedAtMs: (spec) => sequences.read(spec, agentId, nowMs),
       guardAnswerFor: recordedAnswers(this.#policies, body),
       principals: this.#principalsOf(body),
@@ -199,13 +204,19 @@ export class Replay {
     const { seq, atMs } = entry;
     const { decision_id: decisionId, action } = body;
     const actionType = entry.actionType ?? "";
+    const metadata = action.metadata as JsonObject | undefined;
+    const { name } = this.#state.policies.toolCalledBy({ tool: action.tool, metadata, actionType: action.action_type });
+    const reservations =
+      decision === "allow" && name !== undefined
+        ? this.#state.budgets.reservationsOf(toolKey(name), argumentsFrom(metadata))
+        : [];
     foldDecision(this.#state, {
       seq,
       atMs,
       decisionId,
       decision,
       actionType,
-      refs: { usedIds: [], ask: undefined, keepsTrust: body.trust_kept === true },
+      refs: { usedIds: [], ask: undefined, reservations, keepsTrust: body.trust_kept === true },
       agentId: action.agent_id,
       principalId: principalIdOf(body),
     });

@@ -1,3 +1,4 @@
+import { naiveListed } from "./naive-lists.ts";
 import { foldNaively, NaivePatterns, trimmed } from "./naive-patterns.ts";
 
 /*
@@ -108,6 +109,8 @@ const TAKES: { readonly [operator: string]: readonly string[] } = {
   length_lt: ["string", "array"],
   exists: ALL,
   not_exists: ALL,
+  in_list: ["string", "array"],
+  not_in_list: ["string", "array"],
 };
 
 /** Types without a schema: every value may have any type. */
@@ -116,7 +119,8 @@ const UNTYPED: ArgumentTypes = new Map();
 /** True for a list or an object, which no operator compares as one value. */
 const holdsMany = (value: Json): boolean => typeof value === "object" && value !== null;
 
-const LOOKS_INSIDE = ["contains", "not_contains", "contains_any", "contains_all", "subset_of"];
+const ON_LISTS = ["in_list", "not_in_list"];
+const LOOKS_INSIDE = ["contains", "not_contains", "contains_any", "contains_all", "subset_of", ...ON_LISTS];
 
 function same(left: Json, right: Json): boolean {
   if (typeof left === "string" && typeof right === "string") return foldNaively(left) === foldNaively(right);
@@ -191,6 +195,33 @@ function compare(operator: string, value: Json, wanted: Json, isAllow: boolean, 
   }
 }
 
+/** Compares a text, or each element of an array, with a named list. One fault spoils all. */
+function compareWithList(
+  operator: string,
+  value: Json,
+  name: Json,
+  isAllow: boolean,
+  patterns: NaivePatterns,
+): ConditionVerdict {
+  const list = patterns.lists(String(name));
+  const members = Array.isArray(value) ? value : [value];
+  const found = members.map((member) => (list === undefined ? undefined : naiveListed(list, text(member))));
+  if (found.includes(undefined)) return "wrong type";
+  const held = found.map((isListed) => isListed === (operator === "in_list"));
+  return held.length > 0 && (isAllow ? held.every(Boolean) : held.some(Boolean)) ? "true" : "false";
+}
+
+/** Compares the value at the end of a path with a list; undefined for no value, and for an operator on no list. */
+function listVerdict(
+  spot: Spot,
+  { operator, value }: NaiveCondition,
+  isAllow: boolean,
+  patterns: NaivePatterns,
+): ConditionVerdict | undefined {
+  if (spot.at !== "value" || spot.value === null || !ON_LISTS.includes(operator)) return undefined;
+  return compareWithList(operator, spot.value, value ?? null, isAllow, patterns);
+}
+
 function currencyFault(
   parent: { [key: string]: Json },
   currency: string,
@@ -223,7 +254,21 @@ function judgeSpot(
     if (spot.value.some((element) => holdsMany(element) || !admits(inside, element))) return "wrong type";
   }
   const fault = condition.currency === undefined ? undefined : currencyFault(spot.parent, condition.currency, siblings);
+  if (fault === undefined && ON_LISTS.includes(operator))
+    return compareWithList(operator, spot.value, condition.value ?? null, isAllow, patterns);
   return fault ?? (compare(operator, spot.value, condition.value ?? null, isAllow, patterns) ? "true" : "false");
+}
+
+/** Finds the values at a path, each with the object that it is a member of; undefined where there is no value. */
+export function valuesAt(
+  field: string,
+  args: Json | undefined,
+  types: ArgumentTypes,
+): readonly { readonly value: Json | undefined; readonly parent: { [key: string]: Json } }[] {
+  const root = isObject(args) ? args : {};
+  return follow(splitPath(field), root, root, ["object"], types).map((spot) =>
+    spot.at === "value" ? spot : { value: undefined, parent: {} },
+  );
 }
 
 /** Lists the arguments beside an argument that may hold its currency, if the schema has them. */
@@ -353,8 +398,11 @@ export function metadataHolds(
   const results = (places.length === 0 ? [metadata] : places).map((place) => {
     const spots = follow(steps, isObject(place) ? place : {}, {}, ["object"], UNTYPED);
     if (spots.some((spot) => spot.at === "value" && isWrongUntyped(condition.operator, spot.value))) return !isAllow;
-    return spots.some((spot) => {
+    const byList = spots.map((spot) => listVerdict(spot, condition, isAllow, patterns));
+    if (byList.includes("wrong type")) return !isAllow;
+    return spots.some((spot, index) => {
       if (spot.at === "value" && spot.value !== null) {
+        if (ON_LISTS.includes(condition.operator)) return byList[index] === "true";
         return compareUntyped(condition.operator, spot.value, condition.value ?? null, isAllow, patterns);
       }
       if (condition.operator === "not_exists") return true;

@@ -3,6 +3,7 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import {
   type Condition,
   OnMissing,
+  OtherCurrency,
   type Rule,
   RuleType,
   SequenceMode,
@@ -11,6 +12,7 @@ import {
 import { Decision as DecisionEnum, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
 import type { Decision, MandateSource, ToolLookup, ToolSchema } from "../../policy/types.ts";
 import type { PastAgent, TestedAction } from "../mandate-test.ts";
+import { naiveMillionths, naivePayment } from "./naive-budgets.ts";
 import {
   type ArgumentTypes,
   isHeld,
@@ -19,8 +21,11 @@ import {
   metadataHolds,
   type NaiveCondition,
 } from "./naive-conditions.ts";
+import { naiveResetsAt } from "./naive-limits.ts";
+import { naiveListed } from "./naive-lists.ts";
 import { foldNaively, matchesAny, NaivePatterns } from "./naive-patterns.ts";
 import { naiveFits } from "./naive-schema.ts";
+import { type NaiveWhen, NaiveWhens } from "./naive-when.ts";
 
 /*
  * A second evaluator of mandates, written from the description of the rules and made to be read. It shares no code with
@@ -97,18 +102,29 @@ const clockOf = (timeZone: string): Intl.DateTimeFormat =>
     hourCycle: "h23",
   });
 
+/**
+ * Tests whether the `when` of a rule ends within its steps and sizes on an action. The library has no such bounds, so that it is asked
+ * about no other.
+ */
+export type Finishes = (index: number, tested: TestedAction) => boolean;
+
 /** Evaluates one mandate, its rules one by one, over actions that each come with their whole history. */
 export class NaiveEvaluator {
   readonly #mandate: MandateSource;
   readonly #tools: ToolLookup;
   /** Indices of the rules that no longer compile; they fire on every action they cover. */
   readonly #stale: ReadonlySet<number>;
-  readonly #patterns = new NaivePatterns();
+  readonly #patterns: NaivePatterns;
   readonly #types = new Map<string, ArgumentTypes>();
+  readonly #finishes: Finishes;
+  #whens: NaiveWhens | undefined;
+  readonly #expressions = new Map<string, NaiveWhen>();
 
-  constructor(mandate: MandateSource, tools: ToolLookup, stale: ReadonlySet<number> = new Set()) {
+  constructor(mandate: MandateSource, tools: ToolLookup, stale: ReadonlySet<number>, finishes: Finishes) {
     this.#mandate = mandate;
+    this.#finishes = finishes;
     this.#tools = tools;
+    this.#patterns = new NaivePatterns((name) => tools.lists?.get(name));
     this.#stale = stale;
   }
 
@@ -131,6 +147,24 @@ export class NaiveEvaluator {
     return rule !== undefined && this.#coversAgent(tested) && this.#judge(rule, index, tested).fires;
   }
 
+  /**
+   * Returns the time, in epoch milliseconds, from which the limit of a rule that covers an action has room for one more after it. The
+   * action counts with a decision. Undefined if no action ever fits, and for any other rule.
+   */
+  resetsAt(index: number, tested: TestedAction, decision: Decision): number | undefined {
+    const rule = this.#mandate.rules[index];
+    if (rule === undefined || this.#stale.has(index) || typeOf(rule, this.#tools) !== RuleType.SEQUENCE)
+      return undefined;
+    const counted = countedActions(rule, tested);
+    const { mode, countDecisions = [], windowSeconds = 0n, maxCount = 0n } = rule.conditions ?? {};
+    if (counted === undefined || mode === SequenceMode.ORDERED) return undefined;
+    const past = counted.map(({ beforeMs, count }) => ({ atMs: tested.atMs - beforeMs, count }));
+    const isCounted = countDecisions.length === 0 || countDecisions.some((each) => DECISIONS.get(each) === decision);
+    const actions = isCounted ? [...past, { atMs: tested.atMs, count: 1 }] : past;
+    const windowMs = Number(windowSeconds) * 1000;
+    return naiveResetsAt({ maxCount: Number(maxCount), windowMs, actions }, tested.atMs);
+  }
+
   #decides(rule: Rule): Decision {
     const isStale = this.#stale.has(this.#mandate.rules.indexOf(rule));
     const decision = decisionOf(rule);
@@ -151,18 +185,56 @@ export class NaiveEvaluator {
     const called = this.#toolOf(tested);
     const wanted = tool?.trim().toLowerCase() ?? "";
     if (wanted !== "" && called?.toLowerCase() !== wanted) return no("the rule covers another tool");
+    const summed = (conditions?.sums ?? []).map((sum) => sum.tool.trim().toLowerCase());
+    const isSummed = summed.length === 0 || summed.includes(called?.toLowerCase() ?? "");
+    if (wanted === "" && !isSummed) return no("the budget adds nothing of another tool");
     const patterns = conditions?.matchActionTypes ?? [];
+    const excluded = conditions?.excludeActionTypes ?? [];
     const isOrdered = conditions?.mode === SequenceMode.ORDERED;
     if (this.#stale.has(index)) return this.#judgeStale(rule, tested);
     const { actionType } = tested.action;
     if (patterns.length > 0 && !matchesAny(patterns, actionType)) return no("the rule covers other action types");
+    if (matchesAny(excluded, actionType)) return no("the rule excludes the action type");
     if (isOrdered && !matchesAny(conditions.steps.slice(-1), actionType)) return no("the action is not the last step");
-    return this.#judgeByType(rule, type, tested);
+    const own = this.#judgeByType(rule, type, tested);
+    if (rule.when === undefined || !own.fires) return own;
+    if (!this.#finishes(index, tested)) return { fires: undefined, because: "" };
+    return this.#judgeWhen(rule, rule.when, own, tested);
+  }
+
+  /** Judges the expression of a rule whose own conditions hold. Without a result it counts as true, unless the rule allows. */
+  #judgeWhen(rule: Rule, when: string, own: NaiveResult, tested: TestedAction): NaiveResult {
+    const { action, agent, trust, atMs } = tested;
+    let expression = this.#expressions.get(when);
+    if (expression === undefined) {
+      this.#whens ??= new NaiveWhens((name, text) => this.#isListed(name, text));
+      expression = this.#whens.of(when);
+      this.#expressions.set(when, expression);
+    }
+    const tool = this.#toolOf(tested);
+    const variables = {
+      args: argumentsOf(action.metadata) ?? {},
+      metadata: action.metadata ?? {},
+      action: { type: foldNaively(action.actionType), content: action.actionContent, tool: tool ?? "" },
+      agent: { id: agent.agentId, name: "", trust, departments: [...agent.departmentIds].sort(), framework: "" },
+      principal: { id: "" },
+      session: { id: "" },
+      tool: { registered: tool !== undefined && this.#tools(tool) !== undefined },
+    };
+    const result = expression(variables, atMs);
+    const fires = result ?? decisionOf(rule) !== "allow";
+    const told = result === undefined ? "has no result" : `is ${result}`;
+    const text = `\`when\` ${told}`;
+    return { fires, because: fires && own.because !== "" ? `${own.because} and ${text}` : text };
   }
 
   #judgeStale({ conditions, tool }: Rule, { action }: TestedAction): NaiveResult {
-    const patterns = conditions?.matchActionTypes ?? [];
-    const isCovered = (tool?.trim() ?? "") !== "" || patterns.length === 0 || matchesAny(patterns, action.actionType);
+    if ((conditions?.sums ?? []).some((sum) => sum.tool.trim() !== "")) {
+      return { fires: true, because: "the rule no longer compiles" };
+    }
+    const { matchActionTypes: patterns = [], excludeActionTypes: excluded = [] } = conditions ?? {};
+    const isListed = patterns.length === 0 || matchesAny(patterns, action.actionType);
+    const isCovered = (tool?.trim() ?? "") !== "" || (isListed && !matchesAny(excluded, action.actionType));
     return { fires: isCovered, because: "the rule no longer compiles" };
   }
 
@@ -182,8 +254,42 @@ export class NaiveEvaluator {
       case RuleType.SCHEMA:
         return this.#judgeSchema(rule, tested);
       default:
-        return rule.conditions?.mode === SequenceMode.ORDERED ? judgeOrdered(rule, tested) : judgeCount(rule, tested);
+        return this.#judgeSequence(rule, tested);
     }
+  }
+
+  #judgeSequence(rule: Rule, tested: TestedAction): NaiveResult {
+    switch (rule.conditions?.mode) {
+      case SequenceMode.ORDERED:
+        return judgeOrdered(rule, tested);
+      case SequenceMode.BUDGET:
+        return this.#judgeBudget(rule, tested);
+      default:
+        return judgeCount(rule, tested);
+    }
+  }
+
+  /** Adds what the agent reserved and what others reserved on its behalf to the amounts of the action. */
+  #judgeBudget(rule: Rule, tested: TestedAction): NaiveResult {
+    const counted = countedHistory(rule, tested, ["self", "delegate"]);
+    if (counted === undefined) return NOT_COVERED;
+    const { sums = [], currency = "", maxTotal = 0, otherCurrency } = rule.conditions ?? {};
+    const tool = this.#toolOf(tested) ?? "";
+    const named = sums.find((sum) => foldNaively(sum.tool) === foldNaively(tool))?.tool.trim() ?? tool;
+    const schema = this.#tools(named);
+    const types = schema === undefined ? new Map() : typesOf(schema);
+    const args = argumentsOf(tested.action.metadata) as Json | undefined;
+    const payment = naivePayment(sums, currency, tool, types, args);
+    if (payment.isFaulty) return { fires: true, because: "a part of the amount cannot be added" };
+    if (payment.hasOther && otherCurrency !== OtherCurrency.IGNORE) {
+      return { fires: true, because: "a part of the amount is in another currency" };
+    }
+    const past = counted
+      .filter(({ decision }) => decision === "allow")
+      .reduce((sum, { amount, count }) => sum + BigInt(count) * (naiveMillionths(amount ?? 0) ?? 0n), 0n);
+    const total = past + (payment.millionths ?? 0n);
+    const fires = total > (naiveMillionths(maxTotal) ?? 0n);
+    return { fires, because: `${Number(total) / 1_000_000} are ${fires ? "" : "not "}more than ${maxTotal}` };
   }
 
   /** Finds the tool that an action names, else the registered tool whose name is the action type. */
@@ -222,6 +328,14 @@ export class NaiveEvaluator {
         .map(({ because }) => because)
         .join(" and "),
     };
+  }
+
+  /** Tests whether a list has a text. Throws for a text that its kind cannot read, which makes the expression an error. */
+  #isListed(name: string, text: string): boolean {
+    const list = this.#tools.lists?.get(name);
+    const listed = list && naiveListed(list, text);
+    if (listed === undefined) throw new Error("not to be compared");
+    return listed;
   }
 
   #typesFor({ tool }: Rule): ArgumentTypes {
@@ -307,7 +421,13 @@ function judgeSchedule({ conditions }: Rule, { atMs }: TestedAction): NaiveResul
  * and with scope `workspace` all. Undefined if the rule does not cover the agent.
  */
 function countedHistory({ conditions }: Rule, { agent, history }: TestedAction, counted: readonly PastAgent[]) {
-  const { scope = Scope.AGENT, departmentId, windowSeconds = 0n, countDecisions = [] } = conditions ?? {};
+  const {
+    scope = Scope.AGENT,
+    departmentId,
+    windowSeconds = 0n,
+    countDecisions = [],
+    excludeActionTypes = [],
+  } = conditions ?? {};
   if (departmentId !== undefined && !agent.departmentIds.includes(departmentId)) return undefined;
   const groups: readonly PastAgent[] =
     scope === Scope.DEPARTMENT && agent.departmentIds.length > 0 ? [...counted, "colleague"] : counted;
@@ -315,18 +435,25 @@ function countedHistory({ conditions }: Rule, { agent, history }: TestedAction, 
   return history
     .filter(({ by }) => scope === Scope.WORKSPACE || groups.includes(by))
     .filter(({ beforeMs }) => beforeMs < Number(windowSeconds) * 1000)
+    .filter(({ actionType }) => !matchesAny(excludeActionTypes, actionType))
     .filter(({ decision }) => wanted.length === 0 || wanted.includes(decision))
     .toSorted((a, b) => b.beforeMs - a.beforeMs);
 }
 
 const NOT_COVERED: NaiveResult = { fires: false, because: "the rule counts a department that the agent is not in" };
 
-/** Counts what the agent did and what others did on its behalf. */
+/** Lists what a velocity rule counts: what the agent did and what others did on its behalf. */
+function countedActions(rule: Rule, tested: TestedAction) {
+  const { matchActionTypes = [] } = rule.conditions ?? {};
+  return countedHistory(rule, tested, ["self", "delegate"])?.filter(({ actionType }) =>
+    matchesAny(matchActionTypes, actionType),
+  );
+}
+
 function judgeCount(rule: Rule, tested: TestedAction): NaiveResult {
-  const counted = countedHistory(rule, tested, ["self", "delegate"]);
-  if (counted === undefined) return NOT_COVERED;
-  const { matchActionTypes = [], maxCount = 0n } = rule.conditions ?? {};
-  const matching = counted.filter(({ actionType }) => matchesAny(matchActionTypes, actionType));
+  const matching = countedActions(rule, tested);
+  if (matching === undefined) return NOT_COVERED;
+  const { maxCount = 0n } = rule.conditions ?? {};
   const count = matching.reduce((sum, past) => sum + past.count, 1);
   const fires = count > Number(maxCount);
   return { fires, because: `${count} matching actions are ${fires ? "" : "not "}more than ${maxCount}` };

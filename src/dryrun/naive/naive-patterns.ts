@@ -9,9 +9,21 @@ const BRACES = /\\Q[\s\S]*?(?:\\E|$)|\\[pPx]\{|\\[\s\S]|\{(?:0|[1-9]\d*)(?:,(?:0
 const withLiteralBraces = (pattern: string): string =>
   pattern.replace(BRACES, (found) => (found === "{" ? "\\{" : found));
 
-/** RE2 expressions of one mandate, each compiled on first use by another engine than the compiled rules use. */
+/** Finds a named list; undefined if there is none of this name. */
+export type NaiveLists = (name: string) => { readonly kind: string; readonly values: readonly string[] } | undefined;
+
+/**
+ * RE2 expressions of one mandate, each compiled on first use by another engine than the compiled rules use, and the lists that its
+ * conditions name.
+ */
 export class NaivePatterns {
+  /** Default: no lists. */
+  readonly lists: NaiveLists;
   readonly #compiled = new Map<string, RE2JS>();
+
+  constructor(lists: NaiveLists = () => undefined) {
+    this.lists = lists;
+  }
 
   /** Tests whether an expression is found in a text or in its plain form; for a rule that allows, in both. */
   isFoundIn(pattern: string, text: string, isAllow: boolean): boolean {
@@ -63,11 +75,19 @@ export function foldNaively(text: string): string {
   return folded.join("").replaceAll("ς", "σ").normalize("NFKC").trim();
 }
 
-/** Tests an action type against patterns that are exact or end in `*`. */
+/** Tests an action type against patterns in which `*` stands for any characters. */
 export function matchesAny(patterns: readonly string[], actionType: string): boolean {
   const type = foldNaively(actionType);
   return patterns.map(foldNaively).some((pattern) => {
-    if (pattern.at(-1) !== "*") return pattern === type;
-    return type.slice(0, pattern.length - 1) === pattern.slice(0, -1);
+    // Each place of the pattern with all places of the type that it can stand at.
+    let places = new Set([0]);
+    for (const sign of pattern) {
+      const next = [...places].flatMap((at) => {
+        if (sign === "*") return Array.from({ length: type.length - at + 1 }, (_, more) => at + more);
+        return type.startsWith(sign, at) ? [at + sign.length] : [];
+      });
+      places = new Set(next);
+    }
+    return places.has(type.length);
   });
 }

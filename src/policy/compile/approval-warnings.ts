@@ -1,13 +1,22 @@
 import type { Rule } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { argumentSteps } from "../schema/argument-path.ts";
+import { argumentSteps } from "../../notation/argument-path.ts";
 
 /** Warning about a rule in force; the fields of the message `RuleWarning`. */
 export interface RuleWarning {
   /** Place in the mandate: `rules[2].conditions.rules[0].field`. */
   readonly path: string;
-  readonly reason: "FIELD_NOT_APPROVED" | "TEST_FAILS" | "TESTS_NOT_RUN";
+  readonly reason:
+    | "FIELD_NOT_APPROVED"
+    | "TEST_FAILS"
+    | "TESTS_NOT_RUN"
+    | "WHEN_ALWAYS_FAILS"
+    | "WHEN_DOES_NOT_FILTER"
+    | "WHEN_EXACT_TEXT";
   /** One sentence that says what to change. */
   readonly message: string;
+  /** Place in the rule's `when`, from 1; undefined for any other warning. */
+  readonly line?: number;
+  readonly column?: number;
 }
 
 /** Lists the conditions that read a metadata member which approvals do not cover, in the order of the rules. */

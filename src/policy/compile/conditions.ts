@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type Condition, OnMissing, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type ArgumentStep, argumentPath, argumentSteps, memberPath } from "../../notation/argument-path.ts";
 import { fold } from "../../text/fold.ts";
 import { type Checks, TOO_LONG } from "../checks.ts";
 import {
@@ -16,9 +17,10 @@ import {
   typesFromMask,
   typeWord,
 } from "../json-value.ts";
+import type { ListLookup } from "../lists/named-list.ts";
 import { OPERATOR_NAMES, OPERATORS } from "../operators/index.ts";
 import { type Literal, literalList, type Operator, type Scalar, type Test } from "../operators/operator.ts";
-import { type ArgumentStep, argumentPath, argumentSteps, memberPath } from "../schema/argument-path.ts";
+import { shortened } from "../patterns.ts";
 import type {
   ArgumentChange,
   CompiledRule,
@@ -33,7 +35,8 @@ import { type ArgumentIndex, checkExpression, checkLiteral, literalFrom } from "
 import { describe, type RuleBodyCompiler, type RuleDraft } from "./rule-draft.ts";
 
 const MAX_CONDITIONS = 100;
-const JOINTS = ["AND", "OR"];
+/** Words that join conditions. */
+export const JOINTS = ["AND", "OR"];
 const LISTS_AND_OBJECTS: TypeMask = ARRAY | OBJECT;
 /** Maximum characters of a value, and maximum values of a list, that a receipt shows. */
 const MAX_TEXT = 80;
@@ -45,6 +48,7 @@ interface ConditionDraft {
   /** `rules[0].conditions.rules[1]`. */
   readonly path: string;
   readonly violations: Violations;
+  readonly lists: ListLookup;
 }
 
 /** A condition ready to be evaluated. */
@@ -57,6 +61,8 @@ interface CompiledCondition {
   readonly change: ArgumentChange | undefined;
   /** The types that the argument may have, in words. */
   readonly types: string;
+  /** End of the sentence that a value is not of these types, where its content is at fault; empty without a list. */
+  readonly comparedBy: string;
   /** The currency as shown; undefined for a condition without one. */
   readonly currency: string | undefined;
   /** MUST NOT throw on any context. */
@@ -71,7 +77,7 @@ export const compileConditional: RuleBodyCompiler = (draft) => {
   const conditions = compileConditions(draft);
   if (draft.violations.count > before) return undefined;
   const check = draft.conditions.operator === "OR" ? anyCheck(draft, conditions) : allCheck(draft, conditions);
-  return { check, judge: (context) => conditions.map((condition) => condition.judge(context)) };
+  return { check, judges: conditions.map(({ judge }) => judge) };
 };
 
 function checkJoint({ conditions, path, violations }: RuleDraft): void {
@@ -105,10 +111,11 @@ function compileConditions({
   conditions,
   path,
   violations,
+  lists,
 }: RuleDraft): readonly CompiledCondition[] {
   const known: ArgumentIndex = new Map(tool?.arguments.map((argument) => [argument.path, argument]));
   const compiled = conditions.rules.slice(0, MAX_CONDITIONS).map((condition, index) => {
-    const draft = { condition, path: `${path}.conditions.rules[${index}]`, violations };
+    const draft = { condition, path: `${path}.conditions.rules[${index}]`, violations, lists };
     checkOnMissing(draft);
     return type === RuleType.ARGUMENT
       ? argumentCondition(draft, known, decision === "allow")
@@ -171,7 +178,7 @@ function conditionFinding(
 }
 
 function resultText(
-  { field, types, currency, holds }: CompiledCondition,
+  { field, types, comparedBy, currency, holds }: CompiledCondition,
   result: ConditionResult,
   { arguments: args }: EvaluationContext,
 ): string {
@@ -179,7 +186,7 @@ function resultText(
     case "ARGUMENT_MISSING":
       return `\`${field}\` is missing`;
     case "ARGUMENT_WRONG_TYPE":
-      return `\`${field}\` is ${foundText(field, args)}not ${types}`;
+      return wrongTypeText(field, foundText(field, args), types, comparedBy);
     case "CURRENCY_MISSING":
       return `\`${field}\` comes without a currency`;
     case "CURRENCY_DIFFERS":
@@ -189,6 +196,11 @@ function resultText(
     default:
       return `\`${holds}\` holds`;
   }
+}
+
+function wrongTypeText(field: string, found: string, types: string, comparedBy: string): string {
+  const isText = found === "" || found.startsWith("text") || found.startsWith("a list");
+  return `\`${field}\` is ${found}not ${types}${isText ? comparedBy : ""}`;
 }
 
 /** Names the type of the value at a path, with a comma; empty where the path leads into an array. */
@@ -227,6 +239,7 @@ function metadataCondition(draft: ConditionDraft, isAllow: boolean): CompiledCon
     holds: comparisonText(condition.field, operator.name, literal, undefined),
     change: undefined,
     types: (operator.fits & ARRAY) === 0 ? "a single value" : "a single value or a list of them",
+    comparedBy: listText(operator, literal),
     currency: undefined,
     judge: (context) => judgeMetadata(plan, context.arguments, context.metadata, context.checks),
   };
@@ -282,6 +295,7 @@ function argumentCondition(
     holds: comparisonText(argument.path, operator.name, literal, condition.currency),
     change: changeFrom(argument, operator, literal, condition.currency),
     types: acceptedText(plan),
+    comparedBy: listText(operator, literal),
     currency: condition.currency?.trim().toUpperCase(),
     judge: (context) => judgeArgument(plan, context.arguments, context.checks),
   };
@@ -329,9 +343,9 @@ function currencySiblings(
     violations.add(at, "CURRENCY_NOT_FITTING", message);
     return [];
   }
-  const { parent, name } = placeOf(argument.path);
-  const names = ["currency", "currency_code", `${name}_currency`];
-  const siblings = [...new Set(names)].filter((sibling) => known.has(memberPath(parent, sibling)));
+  const { parent } = placeOf(argument.path);
+  const names = currencyMembers(argument.path);
+  const siblings = names.filter((sibling) => known.has(memberPath(parent, sibling)));
   if (siblings.length === 0) {
     const wanted = names.map((sibling) => `\`${memberPath(parent, sibling)}\``).join(", ");
     violations.add(at, "CURRENCY_NOT_IN_SCHEMA", `the tool's schema has none of the arguments ${wanted}`);
@@ -342,7 +356,18 @@ function currencySiblings(
   return siblings;
 }
 
-function checkCurrency(code: string, sibling: FlattenedArgument | undefined, at: string, violations: Violations): void {
+/** Lists the members of an amount's object that may have its currency. */
+export function currencyMembers(path: string): readonly string[] {
+  return [...new Set(["currency", "currency_code", `${placeOf(path).name}_currency`])];
+}
+
+/** Notes a currency that the schema of the argument beside an amount does not allow. */
+export function checkCurrency(
+  code: string,
+  sibling: FlattenedArgument | undefined,
+  at: string,
+  violations: Violations,
+): void {
   const allowed = sibling?.enum.filter((value) => typeof value === "string") ?? [];
   if (allowed.length === 0 || allowed.some((value) => fold(value) === fold(code))) return;
   const message = `\`${sibling?.path}\` does not allow \`${code}\``;
@@ -350,7 +375,7 @@ function checkCurrency(code: string, sibling: FlattenedArgument | undefined, at:
 }
 
 /** Finds the object that holds an argument, and the argument's name in it. Elements of an array have the array's place. */
-function placeOf(path: string): { readonly parent: string; readonly name: string } {
+export function placeOf(path: string): { readonly parent: string; readonly name: string } {
   const steps = argumentSteps(path) ?? [];
   const last = steps.findLastIndex((step) => step !== null);
   return { parent: argumentPath(steps.slice(0, last)), name: steps[last] ?? "" };
@@ -377,14 +402,37 @@ function operatorFrom({ condition, path, violations }: ConditionDraft): Operator
   return undefined;
 }
 
-function readLiteral({ condition, path, violations }: ConditionDraft, operator: Operator, isTyped: boolean): Literal {
+function readLiteral(draft: ConditionDraft, operator: Operator, isTyped: boolean): Literal {
+  const { condition, path, violations } = draft;
   const read = literalFrom(condition.value, operator.shape, isTyped);
   if (read.kind === "literal") {
     checkExpression(read.literal, operator, `${path}.value`, violations);
+    if (operator.shape === "list") checkList(draft, String(read.literal));
     return read.literal;
   }
   violations.add(`${path}.value`, read.reason, read.message);
   return undefined;
+}
+
+/** A text in quotes that may be the name of a list. */
+const QUOTED_NAME = /["']([a-z0-9._-]{1,63})["']/g;
+
+/**
+ * Returns the names of the lists that a rule compares with, whether it compiles or not. Of an expression that looks into lists it MAY
+ * return other texts.
+ */
+export function listsNamedBy({ conditions, when = "" }: Rule): readonly string[] {
+  const named = (conditions?.rules ?? []).flatMap(({ operator, value }) =>
+    OPERATORS.get(operator)?.shape === "list" && value?.kind.case === "stringValue" ? [value.kind.value] : [],
+  );
+  const quoted = when.includes("in_list") ? [...when.matchAll(QUOTED_NAME)].map(([, name = ""]) => name) : [];
+  return [...new Set([...named, ...quoted])];
+}
+
+function checkList({ path, violations, lists }: ConditionDraft, name: string): void {
+  if (lists.get(name) !== undefined) return;
+  const message = `there is no list \`${shortened(name)}\`; create it first`;
+  violations.add(`${path}.value`, "LIST_NOT_FOUND", message, violations.budget.nearest(name, lists.names()));
 }
 
 function ignoresMissing(condition: Condition): boolean {
@@ -407,6 +455,11 @@ function acceptedText({ accepts, elements }: Pick<ArgumentPlan, "accepts" | "ele
   const single = accepts & ~ARRAY;
   const list = `a list of ${typesText(elements & ~NULL)}`;
   return single === 0 ? list : `${typesText(single)} or ${list}`;
+}
+
+/** Writes what else the types need: a text that the list's kind can read. Empty for an operator on no list. */
+function listText({ shape }: Operator, literal: Literal): string {
+  return shape === "list" ? ` that the list ${literalText(literal)} can compare` : "";
 }
 
 /** Writes a comparison as it goes on the receipt: `amount > 500 USD`. */

@@ -34,6 +34,7 @@ const NEEDS: Readonly<Record<LiteralShape, string>> = {
   text: "a string",
   expression: "an RE2 expression in a string",
   count: "a whole number, 0 or more",
+  list: "the name of a list",
   none: "no value",
 };
 

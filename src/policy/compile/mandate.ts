@@ -1,5 +1,6 @@
 import type { Rule } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { comparableName, isActionPattern, normalisePatterns } from "../names.ts";
+import { compileTypes, isActionPattern, normalisePatterns } from "../action-patterns.ts";
+import { comparableName } from "../names.ts";
 import type {
   CompiledMandate,
   CompiledRule,
@@ -9,7 +10,8 @@ import type {
   ToolLookup,
 } from "../types.ts";
 import { CompileBudget, type RuleViolation, Violations } from "../violations.ts";
-import { decisionFromEnum, toolKeyOf } from "./rule-draft.ts";
+import { listsNamedBy } from "./conditions.ts";
+import { coveredTools, decisionFromEnum, toolKeyOf } from "./rule-draft.ts";
 import { compileRule } from "./rules.ts";
 
 /**
@@ -69,32 +71,41 @@ function scopeViolations(source: MandateSource): readonly RuleViolation[] {
 }
 
 /**
- * Builds the rule that stands in for one that no longer compiles. It covers every call of the rule's tool, or, without a tool,
- * every action of the rule's action types; every action if they are missing or invalid. A rule that blocked still blocks;
+ * Builds the rule that stands in for one that no longer compiles. It covers every call of the rule's tool, or of those whose amounts a
+ * budget adds, or, without a tool, every action of the rule's action types; every action if they are missing or invalid. A rule that blocked still blocks;
  * any other escalates.
  */
 function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[]): CompiledRule {
   const path = `rules[${index}]`;
-  const tool = toolKeyOf(rule);
-  const patterns = rule.conditions?.matchActionTypes ?? [];
-  const isNarrowed = tool === undefined && patterns.every(isActionPattern);
+  const tools = coveredTools(rule);
+  const { matchActionTypes: patterns = [], excludeActionTypes: excluded = [] } = rule.conditions ?? {};
+  const isNarrowed = tools.length === 0 && [...patterns, ...excluded].every(isActionPattern);
+  const actionTypes = isNarrowed ? normalisePatterns(patterns) : [];
+  const excludedTypes = isNarrowed ? normalisePatterns(excluded) : [];
   const message = `the rule no longer compiles: ${first?.message ?? "its tool changed"}`;
   const finding: Finding = { code: "MANDATE_STALE", message, rule: path };
   return {
     index,
     path,
-    tool,
+    tool: toolKeyOf(rule),
+    tools,
+    lists: listsNamedBy(rule),
     type: rule.type,
     decision: decisionFromEnum(rule.decision) === "block" ? "block" : "escalate",
-    actionTypes: isNarrowed ? normalisePatterns(patterns) : [],
+    actionTypes,
+    excludedTypes,
+    types: compileTypes(actionTypes, excludedTypes),
     stale: true,
     source: rule,
     velocity: undefined,
+    budget: undefined,
     ordered: undefined,
     semantic: undefined,
     patternSize: 0,
     schemaSize: 0,
+    when: undefined,
+    mayFire: undefined,
     check: () => finding,
-    judge: undefined,
+    judges: undefined,
   };
 }

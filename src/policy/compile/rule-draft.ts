@@ -1,5 +1,7 @@
 import { type Conditions, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision as DecisionEnum, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
+import type { CompiledBudget } from "../budget.ts";
+import type { ListLookup } from "../lists/named-list.ts";
 import { toolKey } from "../names.ts";
 import type { FindingCode } from "../reason-codes.ts";
 import type {
@@ -10,6 +12,7 @@ import type {
   OrderedSpec,
   ScopeWord,
   SemanticSpec,
+  ToolLookup,
   ToolSchema,
 } from "../types.ts";
 import type { Violations } from "../violations.ts";
@@ -23,16 +26,21 @@ export interface RuleDraft {
   readonly decision: Decision;
   /** The registered tool that the rule names. */
   readonly tool: ToolSchema | undefined;
+  /** The registered tools. */
+  readonly tools: ToolLookup;
   readonly conditions: Conditions;
   readonly violations: Violations;
+  /** The named lists that conditions may compare with. */
+  readonly lists: ListLookup;
 }
 
 /** Result of compiling a rule's type-specific part: the check, and the inputs that the check needs. */
 export interface RuleBody {
   readonly check: CompiledRule["check"];
   /** Default: the rule has no list of conditions. */
-  readonly judge?: CompiledRule["judge"];
+  readonly judges?: CompiledRule["judges"];
   readonly velocity?: CompiledVelocity;
+  readonly budget?: CompiledBudget;
   readonly ordered?: OrderedSpec;
   readonly semantic?: SemanticSpec;
   /** Subschemas that it checks. Default 0. */
@@ -89,6 +97,23 @@ export function toolNameOf(rule: Rule): string | undefined {
 export function toolKeyOf(rule: Rule): string | undefined {
   const name = toolNameOf(rule);
   return name === undefined ? undefined : toolKey(name);
+}
+
+/** Returns the keys of the tools whose calls alone a rule covers; empty for a rule that covers every action. */
+export function coveredTools(rule: Rule): readonly string[] {
+  const own = toolKeyOf(rule);
+  return own === undefined ? summedTools(rule) : [own];
+}
+
+/** Returns the keys of the tools that a rule names, as its own or in a budget. */
+export function namedTools(rule: Rule): readonly string[] {
+  const own = toolKeyOf(rule);
+  return own === undefined ? summedTools(rule) : [own, ...summedTools(rule)];
+}
+
+function summedTools({ conditions }: Rule): readonly string[] {
+  const names = (conditions?.sums ?? []).map(({ tool }) => tool.trim()).filter((name) => name !== "");
+  return [...new Set(names.map(toolKey))];
 }
 
 /** Prefixes a sentence about a rule with the rule's own description, if it has one. */

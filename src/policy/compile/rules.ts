@@ -1,11 +1,14 @@
 import { create } from "@bufbuild/protobuf";
 import { ConditionsSchema, type Rule, RuleType } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { Work } from "../../async/work.ts";
-import { normalisePatterns, toolNameFault } from "../names.ts";
+import { compileTypes, normalisePatterns } from "../action-patterns.ts";
+import { NO_LISTS } from "../lists/named-list.ts";
+import { toolNameFault } from "../names.ts";
 import type { CompiledRule, CompileResult, ToolLookup } from "../types.ts";
 import { CompileBudget, type RuleViolation, Violations } from "../violations.ts";
-import { compileConditional } from "./conditions.ts";
+import { compileConditional, listsNamedBy } from "./conditions.ts";
 import {
+  coveredTools,
   decisionFromEnum,
   RULE_TYPE_NAMES,
   type RuleBody,
@@ -18,6 +21,7 @@ import { checkFields } from "./rule-fields.ts";
 import { compileSchedule } from "./schedule.ts";
 import { compileSequence } from "./sequence.ts";
 import { compileAction, compileContent, compileSchema, compileSemantic, compileTrust } from "./simple-rules.ts";
+import { checkWithWhen, compileRuleWhen, type RuleWhen } from "./when.ts";
 
 /** Result of compiling one rule: the compiled rule, or its violations. */
 export type RuleResult =
@@ -36,7 +40,8 @@ const COMPILERS: ReadonlyMap<RuleType, RuleBodyCompiler> = new Map([
   [RuleType.SEMANTIC, compileSemantic],
 ]);
 
-const NEEDS_TOOL: ReadonlySet<RuleType> = new Set([RuleType.ARGUMENT, RuleType.SCHEMA]);
+/** Rule types that look at the arguments of a registered tool. */
+export const NEEDS_TOOL: ReadonlySet<RuleType> = new Set([RuleType.ARGUMENT, RuleType.SCHEMA]);
 
 /**
  * Compiles rules against the registered tools. A rule with a tool and no type becomes an `argument` rule if the tool has a
@@ -62,11 +67,12 @@ export function compileRule(rule: Rule, index: number, tools: ToolLookup, budget
   const before = budget.instructions;
   const draft = draftFrom(rule, `rules[${index}]`, tools, violations);
   const body = draft && compileBody(draft, tools);
+  const when = draft && compileRuleWhen(draft);
   if (draft === undefined || body === undefined || violations.count > 0) {
     return { kind: "invalid", violations: violations.sorted() };
   }
   const patternSize = budget.instructions - before;
-  return { kind: "compiled", rule: { ...ruleFrom(draft, body, index), patternSize } };
+  return { kind: "compiled", rule: { ...ruleFrom(draft, body, when, index), patternSize } };
 }
 
 function draftFrom(rule: Rule, path: string, tools: ToolLookup, violations: Violations): RuleDraft | undefined {
@@ -89,7 +95,17 @@ function draftFrom(rule: Rule, path: string, tools: ToolLookup, violations: Viol
   }
   // Without a decision the rule is compiled as if it blocked, so that every other violation is found too.
   const conditions = rule.conditions ?? create(ConditionsSchema);
-  return { rule, type, path, decision: decision ?? "block", tool, conditions, violations };
+  return {
+    rule,
+    type,
+    path,
+    decision: decision ?? "block",
+    tool,
+    tools,
+    conditions,
+    violations,
+    lists: tools.lists ?? NO_LISTS,
+  };
 }
 
 function typeFromTool(name: string | undefined, isRegistered: boolean): RuleType | undefined {
@@ -116,10 +132,14 @@ function checkTool({ rule, type, tool, path, violations }: RuleDraft, tools: Too
 }
 
 function ruleFrom(
-  { rule, type, path, decision, conditions }: RuleDraft,
+  draft: RuleDraft,
   body: RuleBody,
+  when: RuleWhen | undefined,
   index: number,
 ): Omit<CompiledRule, "patternSize"> {
+  const { rule, type, path, decision, conditions } = draft;
+  const actionTypes = body.actionTypes ?? normalisePatterns(conditions.matchActionTypes);
+  const excludedTypes = normalisePatterns(conditions.excludeActionTypes);
   return {
     index,
     path,
@@ -127,13 +147,20 @@ function ruleFrom(
     decision,
     source: { ...rule, type },
     tool: toolKeyOf(rule),
-    actionTypes: body.actionTypes ?? normalisePatterns(conditions.matchActionTypes),
+    tools: coveredTools(rule),
+    lists: listsNamedBy(rule),
+    actionTypes,
+    excludedTypes,
+    types: compileTypes(actionTypes, excludedTypes),
     schemaSize: body.schemaSize ?? 0,
     stale: false,
     velocity: body.velocity,
+    budget: body.budget,
     ordered: body.ordered,
     semantic: body.semantic,
-    check: body.check,
-    judge: body.judge,
+    when: when?.compiled,
+    mayFire: when && ((context) => when.check(context) !== undefined),
+    check: when === undefined ? body.check : checkWithWhen(draft, body.check, when),
+    judges: body.judges,
   };
 }

@@ -7,7 +7,8 @@ const DAY_MS = 24 * HOUR_MS;
 const DAY_MINUTES = 24 * 60;
 /** 1 January 1970 was a Thursday. */
 const EPOCH_WEEKDAY = 3;
-const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
+/** Time of day. */
+export const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
 const SHORT_TIME = /^(\d|1\d|2[0-3])(?::([0-5]\d))?$/;
 
 /** Days and hours of a week in a time zone. */

@@ -1,47 +1,86 @@
-import { type Conditions, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { normaliseName, normalisePatterns } from "../names.ts";
+import { OtherCurrency, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { normalisePatterns } from "../action-patterns.ts";
+import { normaliseName } from "../names.ts";
 import type { CompiledVelocity, OrderedSpec } from "../types.ts";
-import {
-  decisionFromEnum,
-  type RuleBody,
-  type RuleBodyCompiler,
-  type RuleDraft,
-  ruleFinding,
-  scopeFromEnum,
-} from "./rule-draft.ts";
+import { compileBudget } from "./budget.ts";
+import { type RuleBody, type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 import { checkPatterns } from "./rule-fields.ts";
+import { addWrongMode, checkDepartment, groupFrom, limitFrom, windowSecondsFrom } from "./sequence-fields.ts";
 
 const MAX_COUNT = Number.MAX_SAFE_INTEGER;
-/** 31 days. */
-const MAX_WINDOW_SECONDS = 2_678_400;
-const MIN_STEPS = 2;
-const MAX_STEPS = 20;
+/** Minimum steps of an ordered sequence. */
+export const MIN_STEPS = 2;
+/** Maximum steps of an ordered sequence. */
+export const MAX_STEPS = 20;
 
 /** Compiles a `sequence` rule by its mode. Without one, it is checked for the mode that its fields suggest. */
 export const compileSequence: RuleBodyCompiler = (draft) => {
   const { conditions, path, violations } = draft;
-  if (conditions.mode === SequenceMode.VELOCITY) return compileVelocity(draft);
-  if (conditions.mode === SequenceMode.ORDERED) return compileOrdered(draft);
-  const isOrdered = conditions.steps.length > 0;
-  const message = "a sequence rule needs the mode `velocity` or `ordered`";
-  violations.add(`${path}.conditions.mode`, "MODE_MISSING", message, isOrdered ? "ordered" : undefined);
-  return isOrdered ? compileOrdered(draft) : compileVelocity(draft);
+  const mode = conditions.mode === SequenceMode.UNSPECIFIED ? suggestedMode(draft) : conditions.mode;
+  if (conditions.mode === SequenceMode.UNSPECIFIED) {
+    const message = "a sequence rule needs the mode `velocity`, `ordered` or `budget`";
+    const suggestion =
+      mode === SequenceMode.VELOCITY ? undefined : mode === SequenceMode.ORDERED ? "ordered" : "budget";
+    violations.add(`${path}.conditions.mode`, "MODE_MISSING", message, suggestion);
+  }
+  checkMode(draft, mode);
+  if (mode === SequenceMode.BUDGET) return compileBudget(draft);
+  return mode === SequenceMode.ORDERED ? compileOrdered(draft) : compileVelocity(draft);
 };
+
+function suggestedMode({ conditions }: RuleDraft): SequenceMode {
+  if (conditions.sums.length > 0 || conditions.maxTotal !== undefined) return SequenceMode.BUDGET;
+  return conditions.steps.length > 0 ? SequenceMode.ORDERED : SequenceMode.VELOCITY;
+}
+
+/** Fields that belong to one mode, or two. */
+const MODE_FIELDS: readonly (readonly [
+  string,
+  readonly SequenceMode[],
+  (given: RuleDraft["conditions"]) => boolean,
+])[] = [
+  ["max_count", [SequenceMode.VELOCITY], (given) => given.maxCount !== undefined],
+  ["match_action_types", [SequenceMode.VELOCITY], (given) => given.matchActionTypes.length > 0],
+  ["steps", [SequenceMode.ORDERED], (given) => given.steps.length > 0],
+  [
+    "exclude_action_types",
+    [SequenceMode.VELOCITY, SequenceMode.ORDERED],
+    (given) => given.excludeActionTypes.length > 0,
+  ],
+  ["sums", [SequenceMode.BUDGET], (given) => given.sums.length > 0],
+  ["currency", [SequenceMode.BUDGET], (given) => given.currency !== undefined],
+  ["max_total", [SequenceMode.BUDGET], (given) => given.maxTotal !== undefined],
+  ["other_currency", [SequenceMode.BUDGET], (given) => given.otherCurrency !== OtherCurrency.UNSPECIFIED],
+];
+
+const MODE_NAMES: ReadonlyMap<SequenceMode, string> = new Map([
+  [SequenceMode.VELOCITY, "velocity"],
+  [SequenceMode.ORDERED, "ordered"],
+  [SequenceMode.BUDGET, "budget"],
+]);
+
+/** Notes every field that belongs to another mode. */
+function checkMode(draft: RuleDraft, mode: SequenceMode): void {
+  for (const [field, owners, isSet] of MODE_FIELDS) {
+    if (owners.includes(mode) || !isSet(draft.conditions)) continue;
+    addWrongMode(draft, owners.map((owner) => `\`${MODE_NAMES.get(owner)}\``).join(" and "), field);
+  }
+}
 
 /** Compiles a velocity rule: it fires if the count of its window, the action at hand included, is above its limit. */
 function compileVelocity(draft: RuleDraft): RuleBody | undefined {
   const { conditions, violations } = draft;
   const before = violations.count;
-  if (conditions.steps.length > 0) addWrongMode(draft, "ordered", "steps");
   const maxCount = limitFrom(draft, "max_count", conditions.maxCount, 0, MAX_COUNT);
-  const windowSeconds = limitFrom(draft, "window_seconds", conditions.windowSeconds, 1, MAX_WINDOW_SECONDS);
+  const windowSeconds = windowSecondsFrom(draft);
   checkDepartment(draft);
   if (violations.count > before || conditions.matchActionTypes.length === 0) return undefined;
   const patterns = normalisePatterns(conditions.matchActionTypes);
   const group = groupFrom(conditions);
-  const key = JSON.stringify([patterns, group.countDecisions]);
+  const excluded = normalisePatterns(conditions.excludeActionTypes);
+  const key = JSON.stringify([patterns, group.countDecisions, ...excluded]);
   return velocityBody(draft, {
-    counter: { key, patterns, windowMs: windowSeconds * 1000, ...group },
+    counter: { key, patterns, excluded, windowMs: windowSeconds * 1000, ...group },
     maxCount,
     windowSeconds,
   });
@@ -68,16 +107,15 @@ function velocityBody(draft: RuleDraft, velocity: CompiledVelocity): RuleBody {
 function compileOrdered(draft: RuleDraft): RuleBody | undefined {
   const { conditions, violations } = draft;
   const before = violations.count;
-  if (conditions.maxCount !== undefined) addWrongMode(draft, "velocity", "max_count");
-  if (conditions.matchActionTypes.length > 0) addWrongMode(draft, "velocity", "match_action_types");
   checkSteps(draft);
-  const windowSeconds = limitFrom(draft, "window_seconds", conditions.windowSeconds, 1, MAX_WINDOW_SECONDS);
+  const windowSeconds = windowSecondsFrom(draft);
   checkDepartment(draft);
   if (violations.count > before) return undefined;
   const steps = conditions.steps.map(normaliseName);
   const group = groupFrom(conditions);
-  const key = JSON.stringify([steps, group.countDecisions, group.scope]);
-  return orderedBody(draft, { key, steps, windowMs: windowSeconds * 1000, ...group });
+  const excluded = normalisePatterns(conditions.excludeActionTypes);
+  const key = JSON.stringify([steps, group.countDecisions, group.scope, ...excluded]);
+  return orderedBody(draft, { key, steps, excluded, windowMs: windowSeconds * 1000, ...group });
 }
 
 function orderedBody(draft: RuleDraft, ordered: OrderedSpec): RuleBody {
@@ -101,48 +139,4 @@ function checkSteps({ conditions: { steps }, path, violations }: RuleDraft): voi
     violations.add(at, "LIMIT_OUT_OF_RANGE", `a sequence has ${MIN_STEPS} to ${MAX_STEPS} steps, not ${steps.length}`);
   }
   checkPatterns(steps, at, violations);
-}
-
-/** Reads the group whose past actions a sequence rule counts, and the decisions that count. */
-function groupFrom({ scope, departmentId, countDecisions }: Conditions) {
-  const decisions = countDecisions.map(decisionFromEnum).filter((decision) => decision !== undefined);
-  return {
-    scope: scopeFromEnum(scope) ?? "agent",
-    ...(departmentId !== undefined && { departmentId }),
-    countDecisions: [...new Set(decisions)].sort(),
-  };
-}
-
-/** Reads a whole number within a range; notes a violation if it is missing or outside. */
-function limitFrom(
-  { path, violations }: RuleDraft,
-  field: string,
-  given: bigint | undefined,
-  min: number,
-  max: number,
-): number {
-  const at = `${path}.conditions.${field}`;
-  if (given === undefined) {
-    violations.add(at, "LIMIT_MISSING", `a sequence rule needs a number from ${min} to ${max}`);
-    return min;
-  }
-  if (given < min || given > max) {
-    violations.add(at, "LIMIT_OUT_OF_RANGE", `\`${given}\` is not from ${min} to ${max}`);
-  }
-  return Number(given);
-}
-
-function checkDepartment({ conditions, path, violations }: RuleDraft): void {
-  const at = `${path}.conditions.department_id`;
-  if (conditions.departmentId === undefined) return;
-  if (scopeFromEnum(conditions.scope) !== "department") {
-    violations.add(at, "CONDITION_FIELD_NOT_APPLICABLE", "`department_id` goes with the scope `department` only");
-  } else if (conditions.departmentId.trim() === "") {
-    violations.add(at, "SCOPE_TARGET_MISSING", "the department is blank; leave it out for those of the acting agent");
-  }
-}
-
-function addWrongMode({ path, violations }: RuleDraft, owner: string, field: string): void {
-  const message = `\`${field}\` does not apply to a sequence rule of this mode; it belongs to \`${owner}\``;
-  violations.add(`${path}.conditions.${field}`, "CONDITION_FIELD_NOT_APPLICABLE", message);
 }

@@ -7,7 +7,8 @@ import type { Decision, EvaluationContext, Finding, SchemaError, ToolSchema } fr
 import { decisionFromEnum, type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 
 const DEFAULT_MIN_CONFIDENCE = 0.5;
-const MAX_TIMEOUT_MS = 60_000;
+/** Maximum time for the guard of one rule. */
+export const MAX_TIMEOUT_MS = 60_000;
 
 /** Maximum subschemas of a schema that arguments are checked against; compiling more takes seconds. */
 const MAX_SUBSCHEMAS = 2_000;

@@ -1,6 +1,7 @@
 import { ANY_TYPE } from "../json-value.ts";
 import { COMPARISON_OPERATORS } from "./comparison.ts";
 import { CONTAINMENT_OPERATORS, LENGTH_OPERATORS } from "./containment.ts";
+import { LIST_OPERATORS } from "./lists.ts";
 import type { Operator } from "./operator.ts";
 import { TEXT_OPERATORS } from "./text.ts";
 
@@ -32,6 +33,7 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map(
     ...CONTAINMENT_OPERATORS,
     ...TEXT_OPERATORS,
     ...LENGTH_OPERATORS,
+    ...LIST_OPERATORS,
     ...PRESENCE_OPERATORS,
   ].map((operator) => [operator.name, operator]),
 );

@@ -10,12 +10,24 @@ export type Literal = Scalar | readonly Scalar[] | undefined;
 
 /**
  * Form that a rule's value MUST have: `scalar` string, number or boolean; `number`; `range` two ordered numbers; `scalars`
- * a list of scalars; `text` a string; `expression` an RE2 string; `count` a whole number from 0; `none` no value.
+ * a list of scalars; `text` a string; `expression` an RE2 string; `count` a whole number from 0; `list` the name of a list; `none` no value.
  */
-export type LiteralShape = "scalar" | "number" | "range" | "scalars" | "text" | "expression" | "count" | "none";
+export type LiteralShape =
+  | "scalar"
+  | "number"
+  | "range"
+  | "scalars"
+  | "text"
+  | "expression"
+  | "count"
+  | "list"
+  | "none";
 
-/** Tests whether a value makes the comparison true. MUST NOT throw on any value. */
-export type Test = (value: JsonValue, checks: Checks) => boolean | typeof TOO_LONG;
+/**
+ * Tests whether a value makes the comparison true. A text that cannot be read as what the operator compares is of the wrong type. MUST
+ * NOT throw on any value.
+ */
+export type Test = (value: JsonValue, checks: Checks) => boolean | typeof TOO_LONG | "ARGUMENT_WRONG_TYPE";
 
 /** Known bounds of an argument that may be changed. */
 export interface Alternatives {

@@ -2,8 +2,8 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Ajv, type ErrorObject } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { FieldViolation } from "../../errors.ts";
+import { memberPath } from "../../notation/argument-path.ts";
 import { isJsonObject, ownValue } from "../json-value.ts";
-import { memberPath } from "./argument-path.ts";
 
 /** The supported versions of JSON Schema. */
 export type Dialect = "draft-07" | "2020-12";

@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { FieldViolation } from "../../errors.ts";
+import { elementPath, memberPath } from "../../notation/argument-path.ts";
 import {
   ANY_TYPE,
   ARRAY,
@@ -12,7 +13,6 @@ import {
   typesFromMask,
 } from "../json-value.ts";
 import type { FlattenedArgument, FlattenResult } from "../types.ts";
-import { elementPath, memberPath } from "./argument-path.ts";
 import {
   ajvKeywordViolations,
   createRefResolver,
@@ -103,10 +103,13 @@ export function flattenSchema(schema: JsonObject): FlattenResult {
   if (violations.length > 0) return invalid(violations);
   let refusal: SchemaViolationReason = "SCHEMA_TOO_COMPLEX";
   for (let recursion: number = SCHEMA_LIMITS.recursion; recursion >= 0; recursion--) {
-    const unfolded = unfoldSchema(schema, dialect, resolve, recursion);
-    const flattened = typeof unfolded === "string" ? unfolded : argumentsOf(unfolded);
+    const unfolding = new Unfolding(dialect, resolve, recursion);
+    const shape = unfolding.shapeOf(schema, { depth: 0, open: new Set([""]), reentries: 0 });
+    const flattened = unfolding.refusal ?? argumentsOf(shape);
     if (typeof flattened !== "string") return { kind: "flattened", arguments: flattened };
     refusal = flattened;
+    // Less unfolding would give the same.
+    if (!unfolding.isRecursive) break;
   }
   return invalid([schemaViolation(refusal, REFUSAL[refusal] ?? "is refused")]);
 }
@@ -173,20 +176,12 @@ interface Place {
   readonly reentries: number;
 }
 
-/** Unfolds a schema into one shape, or returns why it cannot be unfolded within the limits. */
-function unfoldSchema(
-  root: JsonObject,
-  dialect: Dialect,
-  resolve: RefResolver,
-  recursion: number,
-): Shape | SchemaViolationReason {
-  const unfolding = new Unfolding(dialect, resolve, recursion);
-  const shape = unfolding.shapeOf(root, { depth: 0, open: new Set([""]), reentries: 0 });
-  return unfolding.refusal ?? shape;
-}
-
+/** Unfolds a schema into one shape. */
 class Unfolding {
+  /** Reason why the schema cannot be unfolded within the limits. */
   refusal: SchemaViolationReason | undefined;
+  /** True once a path has led back into a definition. */
+  isRecursive = false;
   #visits = 0;
   readonly #dialect: Dialect;
   readonly #resolve: RefResolver;
@@ -234,6 +229,7 @@ class Unfolding {
     if (!place.open.has(found.pointer)) {
       return this.shapeOf(found.schema, { ...place, open: new Set([...place.open, found.pointer]) });
     }
+    this.isRecursive = true;
     if (place.reentries >= this.#recursion) return leafShape(found.schema);
     return this.shapeOf(found.schema, { ...place, reentries: place.reentries + 1 });
   }

@@ -2,11 +2,11 @@ import { isIPv4, isIPv6 } from "node:net";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { _, Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { elementPath, memberPath } from "../../notation/argument-path.ts";
 import { TOO_LONG } from "../checks.ts";
 import { isJsonObject, ownValue, typeWord } from "../json-value.ts";
 import { checkPattern, compilePattern } from "../patterns.ts";
 import type { SchemaError, ToolSchema, Validation, ValidatorResult } from "../types.ts";
-import { elementPath, memberPath } from "./argument-path.ts";
 import { createRefResolver, type Dialect, dialectOf, pointerSteps, visitSchemas } from "./check.ts";
 
 /** Characters of a text, or pattern instructions per character, that are read in about the time of one step. */

@@ -1,4 +1,5 @@
 import { type Holder, type IdleThing, type Portion, SharedPot } from "../../async/shared-pot.ts";
+import { Uses } from "../../async/uses.ts";
 import { overShare } from "../../errors.ts";
 import type { Placeholders } from "../text/placeholders.ts";
 
@@ -16,9 +17,8 @@ class Conversation implements IdleThing {
   readonly placeholders: Placeholders;
   readonly portion: Portion;
   readonly #onClose: (conversation: Conversation) => void;
-  #uses = 0;
+  readonly #uses = new Uses();
   #isClosed = false;
-  idleSinceMs = performance.now();
 
   constructor(
     holder: Holder,
@@ -33,19 +33,18 @@ class Conversation implements IdleThing {
   }
 
   get isIdle(): boolean {
-    return this.#uses === 0;
+    return this.#uses.isIdle;
   }
 
+  get idleSinceMs(): number {
+    return this.#uses.idleSinceMs;
+  }
+
+  /** Begins a use. Returns the function that ends it, which may be called repeatedly. */
   use(): () => void {
-    this.#uses += 1;
-    let isUsed = true;
-    return () => {
-      if (!isUsed) return;
-      isUsed = false;
-      this.#uses -= 1;
-      this.idleSinceMs = performance.now();
+    return this.#uses.begin(() => {
       if (this.#isClosed && this.isIdle) this.portion.release();
-    };
+    });
   }
 
   /** Forgets it. What it holds is released once nothing uses it. */

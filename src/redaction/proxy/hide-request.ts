@@ -23,6 +23,8 @@ export interface HiddenRequest {
   readonly placeholders: Placeholders;
   /** True if the response is to be a JSON document. */
   readonly isJson: boolean;
+  /** True if the response is to be a stream of events. */
+  readonly isStream: boolean;
   /** Name of the model; null if it is missing or could be a personal value. */
   readonly model: string | null;
   /** Keeps the placeholders for requests that continue a response, if there is room. */
@@ -137,6 +139,7 @@ export async function readHiddenRequest(
     body: hidden,
     placeholders,
     isJson,
+    isStream: isMap(body) && body.stream === true,
     model,
     keepFor(responseId) {
       conversations.keepIfRoom(holder, keyOf(`response ${responseId}`), placeholders);

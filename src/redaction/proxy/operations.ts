@@ -12,6 +12,12 @@ export interface ProxyTarget {
 interface Operation {
   readonly method: string;
   readonly path: RegExp;
+  /** The path with names in the place of values. */
+  readonly route: string;
+  /** Name in spans, by OpenTelemetry's conventions of generative AI where these have one. */
+  readonly name: string;
+  /** Name of the API in spans, by the same conventions. */
+  readonly api?: string;
 }
 
 const ROUTE = /^\/api\/redact\/([^/?]+)\/openai\/v1(\/[^?]*)?(\?.*)?$/;
@@ -20,13 +26,24 @@ const ROUTE = /^\/api\/redact\/([^/?]+)\/openai\/v1(\/[^?]*)?(\?.*)?$/;
  * account, which workspaces may share.
  */
 const OPERATIONS: readonly Operation[] = [
-  { method: "POST", path: /^\/chat\/completions$/ },
-  { method: "POST", path: /^\/completions$/ },
-  { method: "POST", path: /^\/responses$/ },
-  { method: "POST", path: /^\/embeddings$/ },
-  { method: "POST", path: /^\/moderations$/ },
-  { method: "GET", path: /^\/models(\/\w[\w.:-]*){0,4}$/ },
+  {
+    method: "POST",
+    path: /^\/chat\/completions$/,
+    route: "/chat/completions",
+    name: "chat",
+    api: "chat_completions",
+  },
+  { method: "POST", path: /^\/completions$/, route: "/completions", name: "text_completion" },
+  { method: "POST", path: /^\/responses$/, route: "/responses", name: "chat", api: "responses" },
+  { method: "POST", path: /^\/embeddings$/, route: "/embeddings", name: "embeddings" },
+  { method: "POST", path: /^\/moderations$/, route: "/moderations", name: "moderations" },
+  { method: "GET", path: /^\/models$/, route: "/models", name: "models" },
+  { method: "GET", path: /^\/models(\/\w[\w.:-]*){1,4}$/, route: "/models/{model}", name: "models" },
 ];
+
+/** Returns the operation of a target; undefined for a path that the proxy does not serve. */
+export const operationOf = ({ path }: ProxyTarget): Operation | undefined =>
+  OPERATIONS.find((operation) => operation.path.test(path));
 
 /** Parses a URL; undefined if it is not the proxy's. Throws INVALID_FIELD for a path with an invalid percent-encoding. */
 export function parseTarget(url: string): ProxyTarget | undefined {

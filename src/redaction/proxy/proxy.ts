@@ -7,6 +7,8 @@ import type { WorkspaceLogs } from "../../log/workspace-logs.ts";
 import type { Authenticator } from "../../registry/authenticator.ts";
 import type { StoreLog } from "../../store/migrate.ts";
 import { type KindCounts, totalCount } from "../../text/personal-kinds.ts";
+import { traceHeaderOf } from "../../tracing/trace-context.ts";
+import { errorTypeOf, type Span, type Tracing } from "../../tracing/tracing.ts";
 import type { Redaction } from "../redaction.ts";
 import type { RedactionSettings } from "../settings.ts";
 import { compileSecretScrubber } from "../text/scrubber.ts";
@@ -35,6 +37,7 @@ import { assertServed, type ProxyTarget, parseTarget } from "./operations.ts";
 import { llmUnavailable } from "./protocol.ts";
 import { KEY_MASK } from "./response-text.ts";
 import type { ResponseOptions } from "./scrub-response.ts";
+import { AnsweredModels, CANCELLED, RequestSpans } from "./spans.ts";
 import { OWN_OBJECTS } from "./stored-objects.ts";
 import { createUpstream, type Upstream, type UpstreamResponse, type UpstreamTiming } from "./upstream.ts";
 import { MAX_RESPONSE_BYTES, readWholeResponse } from "./whole-response.ts";
@@ -53,11 +56,15 @@ export interface RedactionProxyOptions {
   readonly redaction: Pick<Redaction, "scrubbers" | "seal" | "storedObjects" | "targets">;
   readonly authenticate: Authenticator["authenticate"];
   readonly wrongKeys: WrongKeyCounter;
+  /** Called with each request that fails, and its error. Default: nothing is called. */
+  readonly noteRefusal?: (request: IncomingMessage, method: string, error: unknown) => void;
   /** Counts a call before its body is read. Throws RATE_LIMITED. */
-  readonly countCall: (caller: { readonly workspaceId: string; readonly keyId: string }) => void;
+  readonly countCall: (caller: { readonly workspaceId: string; readonly keyId: string }) => Promise<void> | undefined;
   readonly logs: Pick<WorkspaceLogs, "of" | "clock">;
   readonly log: StoreLog;
   readonly metrics: Registry;
+  /** Records every request and every question to a model's service as a span. Default: nothing is recorded. */
+  readonly tracing?: Tracing | undefined;
   /** Base URL of the model's service, ending in `/v1`. If undefined, every request fails with LLM_NOT_CONFIGURED. */
   readonly llmUrl: string | undefined;
   /** This service's own key for the model's service, sent for callers without a key of their own. */
@@ -108,6 +115,9 @@ interface ProxyExchange {
   /** Portion of the bytes of answers. */
   readonly answer: Portion;
   readonly options: ResponseOptions;
+  readonly spans: RequestSpans;
+  /** Base URL of the model's service. */
+  readonly url: string;
 }
 
 /** Creates the proxy. */
@@ -121,6 +131,7 @@ class OpenAiProxy implements RedactionProxy {
   readonly #upstream: Upstream | undefined;
   readonly #ownUpstreams = new LRUCache<string, Upstream>({ max: MAX_OWN_UPSTREAMS });
   readonly #conversations = new Conversations();
+  readonly #models = new AnsweredModels();
   readonly #requests: Counter;
   readonly #leaks: Counter;
   /** Bytes of the bodies of the requests in flight. */
@@ -178,10 +189,15 @@ class OpenAiProxy implements RedactionProxy {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
+    const spans = new RequestSpans(this.#options.tracing, this.#models, request, response, target);
     try {
-      await this.#exchange(request, response, target);
+      await this.#exchange(request, response, target, spans);
     } catch (error) {
-      if (!response.destroyed) this.#report(request, error);
+      if (!response.destroyed) {
+        spans.fail(error);
+        this.#report(request, error);
+      }
+      this.#options.noteRefusal?.(request, PREFIX, error);
       // The rest of a refused body is read and dropped, so that the caller can read the response.
       request.resume();
       sendError(response, error);
@@ -190,18 +206,23 @@ class OpenAiProxy implements RedactionProxy {
     this.#requests.inc({ path, status: response.statusCode });
   }
 
-  async #exchange(request: IncomingMessage, response: ServerResponse, target: ProxyTarget): Promise<void> {
+  async #exchange(
+    request: IncomingMessage,
+    response: ServerResponse,
+    target: ProxyTarget,
+    spans: RequestSpans,
+  ): Promise<void> {
     const check = () => authenticateCaller(this.#options, request.headers, target.workspaceId);
     const caller = await check().catch((error: unknown) => {
       throw countedIfWrongKey(error, request, this.#options.wrongKeys);
     });
-    this.#options.countCall(caller.holder);
+    await this.#options.countCall(caller.holder);
     assertServed(request.method ?? "", target);
     const watch = watchCaller(check);
     try {
       await this.#held.during(caller.holder, (held) => {
         held.add(REQUEST_OVERHEAD);
-        return this.#exchangeAs(caller, watch.signal, request, response, target, held);
+        return this.#exchangeAs(caller, watch.signal, request, response, target, spans, held);
       });
     } catch (error) {
       throw watch.signal.aborted ? watch.signal.reason : error;
@@ -216,6 +237,7 @@ class OpenAiProxy implements RedactionProxy {
     request: IncomingMessage,
     response: ServerResponse,
     target: ProxyTarget,
+    spans: RequestSpans,
     held: Portion,
   ): Promise<void> {
     const signal = AbortSignal.any([disconnectSignal(response), callerEnd]);
@@ -224,7 +246,7 @@ class OpenAiProxy implements RedactionProxy {
     const { scrubber, settings } = await redaction.scrubbers.of(workspaceId);
     const { upstream, llmKey, url } = await this.#upstreamFor(settings);
     if (caller.isOwnAccount) assertKeyFor(request.headers, url, this.#options.llmUrl);
-    const objects = caller.isOwnAccount ? OWN_OBJECTS : redaction.storedObjects(workspaceId);
+    const objects = caller.isOwnAccount ? OWN_OBJECTS : await redaction.storedObjects(workspaceId);
     const hold = (bytes: number): void => held.add(bytes);
     const context = { conversations: this.#conversations, maxBodyBytes: this.#options.maxBodyBytes, hold };
     const { keyId, agentId } = caller.holder;
@@ -236,8 +258,21 @@ class OpenAiProxy implements RedactionProxy {
     const options = { scrubber, placeholders, restore, allowMedia, isJson, markIds, llmKey: keyScrubber(llmKey) };
     const answer = this.#answers.open(caller.holder);
     try {
-      const given = { request, response, target, signal, callerEnd, caller, hidden, options, llmKey, answer };
-      await this.#forward(upstream, given);
+      const given = {
+        request,
+        response,
+        target,
+        signal,
+        callerEnd,
+        caller,
+        hidden,
+        options,
+        llmKey,
+        answer,
+        spans,
+        url,
+      };
+      await this.#ask(upstream, given);
       // The caller may read the answer slowly.
       onceClosed(response, () => answer.release());
     } catch (error) {
@@ -248,8 +283,24 @@ class OpenAiProxy implements RedactionProxy {
     }
   }
 
-  async #forward(upstream: Upstream, exchange: ProxyExchange): Promise<void> {
-    const { request, target, hidden, signal, caller, llmKey } = exchange;
+  /** Asks the model's service in a span. */
+  async #ask(upstream: Upstream, exchange: ProxyExchange): Promise<void> {
+    const { spans, target, url, hidden, signal } = exchange;
+    const question = { ...hidden, target, url };
+    const span = spans.ask(question);
+    try {
+      const failure = await this.#forward(upstream, exchange, span);
+      spans.answered(span, question, signal.aborted ? CANCELLED : failure);
+    } catch (error) {
+      spans.answered(span, question, signal.aborted ? CANCELLED : errorTypeOf(error));
+      throw error;
+    }
+  }
+
+  /** Passes a request and its response on. Resolves with the class of the error that the response tells. */
+  async #forward(upstream: Upstream, exchange: ProxyExchange, span: Span | undefined): Promise<string | undefined> {
+    const { request, target, hidden, signal, caller, llmKey, spans } = exchange;
+    const place = span?.isSampled === true ? span : spans.place;
     // The authorization belongs to the account that is asked; the key of the shared account goes nowhere else.
     const authorization = caller.isOwnAccount ? caller.authorization : llmKey && `Bearer ${llmKey}`;
     const json = hidden.body === undefined ? {} : { "content-type": "application/json" };
@@ -258,8 +309,9 @@ class OpenAiProxy implements RedactionProxy {
       target: target.path,
       body: hidden.body,
       signal,
-      headers: { ...requestHeaders(request.headers, { ...caller, authorization }), ...json },
+      headers: { ...requestHeaders(request.headers, { ...caller, authorization }), ...json, ...traceHeaderOf(place) },
     });
+    span?.set({ "http.response.status_code": received.status });
     try {
       if (received.status >= 300 && received.status < 400) {
         throw llmUnavailable("the model's service sent a redirect, and redirects are not followed");
@@ -271,7 +323,9 @@ class OpenAiProxy implements RedactionProxy {
         );
       }
       const isStream = received.status < 300 && mediaTypeOf(received.headers) === EVENT_STREAM;
-      await (isStream ? this.#respondEvents(exchange, received) : this.#respondWhole(exchange, received));
+      const fault = await (isStream ? this.#respondEvents(exchange, received) : this.#respondWhole(exchange, received));
+      if (fault !== undefined) return errorTypeOf(fault);
+      return received.status >= 400 ? String(received.status) : undefined;
     } finally {
       received.body.on("error", () => undefined).destroy();
     }
@@ -288,7 +342,8 @@ class OpenAiProxy implements RedactionProxy {
     sendResponse(response, received.status, headers, withoutKey(llmKey, body));
   }
 
-  async #respondEvents(exchange: ProxyExchange, received: UpstreamResponse): Promise<void> {
+  /** Passes a stream on. Resolves with the fault that it ended with. */
+  async #respondEvents(exchange: ProxyExchange, received: UpstreamResponse): Promise<unknown> {
     const { response, target, options, hidden, request, signal, callerEnd, llmKey } = exchange;
     // Refuses unknown events before anything is sent, while the status can still be an error.
     createEventScrubber(target.path, options);
@@ -298,7 +353,10 @@ class OpenAiProxy implements RedactionProxy {
     const { answer: held } = exchange;
     const piping = { ...options, path: target.path, send, onResponseId: hidden.keepFor, callerEnd, held };
     const { leaked, rest, fault } = await pipeEvents(piping, received.body);
-    if (fault !== undefined && !signal.aborted) this.#report(request, fault);
+    if (fault !== undefined && !signal.aborted) {
+      exchange.spans.fail(fault);
+      this.#report(request, fault);
+    }
     try {
       await this.#recordLeaks(exchange, leaked);
     } catch (error) {
@@ -307,14 +365,15 @@ class OpenAiProxy implements RedactionProxy {
       throw error;
     }
     response.end(withoutKey(llmKey, rest));
+    return fault;
   }
 
   /** Counts and seals leaks, and sends the notices once the response has ended. */
-  async #recordLeaks({ response, target, caller, hidden }: ProxyExchange, counts: KindCounts): Promise<void> {
+  async #recordLeaks({ response, target, caller, hidden, spans }: ProxyExchange, counts: KindCounts): Promise<void> {
     if (totalCount(counts) === 0) return;
     for (const [kind, count] of counts) this.#leaks.inc({ kind }, count);
     const { workspaceId, keyId, agentId } = caller.holder;
-    const leakage = { workspaceId, keyId, agentId, counts, path: target.path, model: hidden.model };
+    const leakage = { workspaceId, keyId, agentId, counts, path: target.path, model: hidden.model, trace: spans.place };
     const sendNotices = await this.#options.redaction.seal(leakage);
     onceClosed(response, sendNotices);
   }
@@ -343,7 +402,8 @@ class OpenAiProxy implements RedactionProxy {
     const { reason, cause, message } = controlPlaneErrorFrom(error);
     const code = (cause as { code?: string } | undefined)?.code;
     const details = { requestId: headers["x-request-id"], reason: ErrorReason[reason], cause: code };
-    if (reason === ErrorReason.INTERNAL) log.error({ ...details, at: stackFrames(cause) }, "redaction failed");
+    const isFault = reason === ErrorReason.INTERNAL || reason === ErrorReason.STORE_UNAVAILABLE;
+    if (isFault) log.error({ ...details, at: stackFrames(cause) }, "redaction failed");
     else if (reason === ErrorReason.LLM_UNAVAILABLE) log.warn(details, message);
   }
 }

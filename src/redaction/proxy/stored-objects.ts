@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { Work } from "../../async/work.ts";
 import { invalidField } from "../../errors.ts";
-import type { Encryptor } from "../../store/encryptor.ts";
+import type { Mark } from "../mark-keys.ts";
 import { isMap, type Json, type JsonMap } from "./protocol.ts";
 
 /** Guard of the objects that the model's service stores in a shared account: each workspace can use only its own. */
@@ -31,10 +31,9 @@ export const OWN_OBJECTS: StoredObjects = {
   open: (body) => body,
 };
 
-/** Creates the guard of a workspace. A mark is a keyed digest of the id, so that every process can check it. */
-export function createStoredObjects(encryptor: Pick<Encryptor, "digest">, workspaceId: string): StoredObjects {
-  const markOf = (id: string): string =>
-    encryptor.digest(workspaceId, `stored object ${id}`).subarray(0, MARK_BYTES).toString("base64url");
+/** Creates the guard of a workspace from its mark, which every process has. */
+export function createStoredObjects(digestOf: Mark): StoredObjects {
+  const markOf = (id: string): string => digestOf(`stored object ${id}`).subarray(0, MARK_BYTES).toString("base64url");
 
   /** Returns the id without its mark; undefined if it lacks this workspace's mark. */
   const openId = (text: string): string | undefined => {
@@ -71,7 +70,7 @@ export function createStoredObjects(encryptor: Pick<Encryptor, "digest">, worksp
   };
 
   const openValue = (path: string, value: Json): Json => {
-    if (Array.isArray(value)) return value.map((item: Json, index) => openValue(`${path}[${index}]`, item));
+    if (Array.isArray(value)) return mapItems(value, (item, index) => openValue(`${path}[${index}]`, item));
     if (!isMap(value)) return value;
     if (refersToItem(value) && openId(String(value.id)) === undefined) throw unknownObject(`${path}.id`);
     return mapMembers(value, (name, member) => openMember(`${path}.${name}`, name, member));
@@ -92,8 +91,23 @@ export function createStoredObjects(encryptor: Pick<Encryptor, "digest">, worksp
   };
 }
 
+/** Returns the object itself if no member changes: few do, and a large object takes long to build. */
 function mapMembers(json: JsonMap, map: (name: string, value: Json) => Json): JsonMap {
-  return Object.fromEntries(Object.entries(json).map(([name, value]) => [name, map(name, value)]));
+  const changed = new Map<string, Json>();
+  for (const name of Object.keys(json)) {
+    const value = json[name] as Json;
+    const mapped = map(name, value);
+    if (mapped !== value) changed.set(name, mapped);
+  }
+  if (changed.size === 0) return json;
+  return Object.fromEntries(
+    Object.entries(json).map(([name, value]) => [name, changed.has(name) ? (changed.get(name) as Json) : value]),
+  );
+}
+
+function mapItems(items: readonly Json[], map: (item: Json, index: number) => Json): Json {
+  const mapped = items.map(map);
+  return mapped.some((item, index) => item !== items[index]) ? mapped : (items as Json);
 }
 
 const unknownObject = (field: string) =>

@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import { Turns } from "../../async/turns.ts";
 import { doInTurns } from "../../async/work.ts";
 import { ControlPlaneError } from "../../errors.ts";
 import { writeJson } from "../../json/write-json.ts";
@@ -21,14 +22,19 @@ export interface WholeResponse {
 
 /** Maximum bytes of a response without streaming. */
 export const MAX_RESPONSE_BYTES = 16_777_216;
+/** Bytes above which an answer is decoded in a turn of the event loop of its own. */
+const LARGE = 262_144;
 /** Maximum characters of an error in plain text. */
 const MAX_ERROR_TEXT = 1_000;
 
 async function readText(body: Readable, hold: (bytes: number) => void): Promise<string> {
   const chunks: Buffer[] = [];
+  const turns = new Turns();
   let size = 0;
   try {
     for await (const chunk of body) {
+      // Answers that arrive at the same time would otherwise be read in one turn.
+      await turns.giveWay();
       size += (chunk as Buffer).length;
       if (size > MAX_RESPONSE_BYTES) throw llmUnavailable("the model's service sent an answer that is too large");
       hold((chunk as Buffer).length);
@@ -38,6 +44,7 @@ async function readText(body: Readable, hold: (bytes: number) => void): Promise<
     if (error instanceof ControlPlaneError) throw error;
     throw llmUnavailable("the answer of the model's service broke off", error);
   }
+  if (size > LARGE) await turns.next();
   return new TextDecoder().decode(Buffer.concat(chunks));
 }
 

@@ -7,7 +7,7 @@ import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import { methodNotAllowed } from "../errors.ts";
 import type { HttpRoute } from "../http.ts";
-import { headerOf, sendError, sendText } from "../http-reply.ts";
+import { headerOf, PERMISSIONS_POLICY, sendError, sendText } from "../http-reply.ts";
 
 /** Screens of the dashboard, by the first part of their paths. */
 const SCREENS = [
@@ -17,9 +17,12 @@ const SCREENS = [
   "agents",
   "tools",
   "mandates",
+  "lists",
   "limits",
+  "settings",
   "webhooks",
   "vault",
+  "evidence",
   "keys",
   "servers",
   "workspaces",
@@ -98,7 +101,7 @@ async function sendPage(response: ServerResponse, folder: string): Promise<void>
     "content-security-policy": securityPolicy(nonce),
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
-    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=()",
+    "permissions-policy": PERMISSIONS_POLICY,
   };
   const html = text?.replaceAll(NONCE_MARK, nonce) ?? NOT_BUILT;
   sendText(response, text === undefined ? 503 : 200, "text/html; charset=utf-8", html, headers);

@@ -1,34 +1,48 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { nextTurn } from "../../async/turns.ts";
 import { methodNotAllowed } from "../errors.ts";
+import { escaped } from "../html.ts";
 import type { HttpRoute } from "../http.ts";
 import { sendError, sendText } from "../http-reply.ts";
 import type { OpenApiDocument } from "../rest/openapi.ts";
 import { addressOf, GUIDE_GROUPS, GUIDES, type Guide, readGuide } from "./guides.ts";
+import { headingHtml } from "./heading.ts";
 import { DOCS_SECURITY_POLICY, type PageContent, pageHtml } from "./layout.ts";
-import { escaped, type Rendered, renderMarkdown } from "./markdown.ts";
+import { type Rendered, renderMarkdown } from "./markdown.ts";
+import { SCRIPT } from "./page-script.ts";
 import { entriesOf, overviewHtml, type ReferenceEntry, schemasHtml, serviceHtml } from "./reference.ts";
 import { SearchIndex, type SearchItem } from "./search.ts";
 import { STYLE } from "./style.ts";
 
 const PREFIX = "/docs";
+/** Weights of search results: a guide stands before the calls that it explains, and a section on a word before a name that holds it. */
+const WEIGHTS = { page: 2, section: 1, name: 0.6, call: 0.5, history: 0.2 } as const;
+/** Name of several words: `acp_calls_total`. */
+const NAME = /^\w+_\w+$/;
+/** Number of headings from which a list of them beside the page is enough without the headings below. */
+const MIN_CHAPTERS = 3;
+/** Files that the pages load. */
+const FILES: Readonly<Record<string, { readonly type: string; readonly text: string }>> = {
+  [`${PREFIX}/style.css`]: { type: "text/css; charset=utf-8", text: STYLE },
+  [`${PREFIX}/page.js`]: { type: "text/javascript; charset=utf-8", text: SCRIPT },
+};
 const HEADERS = { "content-security-policy": DOCS_SECURITY_POLICY, "referrer-policy": "no-referrer" };
 
-/** Returns the route of `/docs`: the guides, the REST reference, and a search over both, without scripts. */
+/** Returns the route of `/docs`: the guides, the REST reference, and a search over both. All of it works without scripts but for the buttons that copy. */
 export function docsRoute(document: OpenApiDocument): HttpRoute {
   const pages = new DocsPages(document);
   return {
     prefix: PREFIX,
     async handle(request: IncomingMessage, response: ServerResponse) {
       const { pathname, searchParams } = new URL(request.url ?? PREFIX, "http://localhost");
-      const isStyle = pathname === `${PREFIX}/style.css`;
-      const show = isStyle ? undefined : pages.at(pathname, searchParams.get("q") ?? "");
-      if (!isStyle && show === undefined) return false;
+      const file = Object.hasOwn(FILES, pathname) ? FILES[pathname] : undefined;
+      const show = file === undefined ? pages.at(pathname, searchParams.get("q") ?? "") : undefined;
+      if (file === undefined && show === undefined) return false;
       request.resume();
       if (request.method !== "GET" && request.method !== "HEAD") {
         sendError(response, methodNotAllowed(request.method ?? "", "GET, HEAD"));
-      } else if (show === undefined) sendText(response, 200, "text/css; charset=utf-8", STYLE);
-      else sendText(response, 200, "text/html; charset=utf-8", await show(), HEADERS);
+      } else if (file !== undefined) sendText(response, 200, file.type, file.text, HEADERS);
+      else if (show !== undefined) sendText(response, 200, "text/html; charset=utf-8", await show(), HEADERS);
       return true;
     },
   };
@@ -86,8 +100,9 @@ class DocsPages {
 
   async #guidePage(guide: Guide, path: string): Promise<PageContent> {
     const { html, title, sections } = await this.#rendered(guide);
-    const contents = sections.filter((each) => html.includes(`<h2 id="${each.anchor}"`));
-    return { title, html, path, contents };
+    const chapters = sections.filter(({ anchor }) => html.includes(`<h2 id="${anchor}"`));
+    const parts = sections.filter(({ anchor }) => new RegExp(`<h[23] id="${anchor}"`).test(html));
+    return { title, html, path, contents: chapters.length < MIN_CHAPTERS ? parts : chapters };
   }
 
   #rendered(guide: Guide): Promise<Rendered> {
@@ -112,8 +127,16 @@ class DocsPages {
     const items: SearchItem[] = [];
     for (const guide of GUIDES) {
       const { sections, title: page } = await this.#rendered(guide);
-      for (const { anchor, title, text } of sections)
-        items.push({ url: `${PREFIX}/guides/${guide.slug}#${anchor}`, title, page, text });
+      for (const [index, { anchor, title, text }] of sections.entries()) {
+        const weight = index === 0 ? WEIGHTS.page : NAME.test(title) ? WEIGHTS.name : WEIGHTS.section;
+        items.push({
+          url: `${PREFIX}/guides/${guide.slug}#${anchor}`,
+          title,
+          page,
+          text,
+          weight: guide.slug === "changelog" ? WEIGHTS.history : weight,
+        });
+      }
       await nextTurn();
     }
     for (const { operation, path, httpMethod } of this.#entries) {
@@ -125,6 +148,7 @@ class DocsPages {
         title,
         page,
         text: `${operationId} ${description}`,
+        weight: WEIGHTS.call,
       });
     }
     return items;
@@ -134,9 +158,10 @@ class DocsPages {
 function homeHtml(): string {
   const groups = GUIDE_GROUPS.map(({ name, guides }) => {
     const items = guides.map(({ slug, title }) => `<li><a href="/docs/guides/${slug}">${escaped(title)}</a></li>`);
-    return `<section><h2>${escaped(name)}</h2><ul>${items.join("")}</ul></section>`;
+    const anchor = name.toLowerCase().replaceAll(" ", "-");
+    return `<section>${headingHtml(2, anchor, escaped(name))}<ul>${items.join("")}</ul></section>`;
   });
-  const reference = `<section><h2>Reference</h2><ul><li><a href="/docs/reference">REST calls</a></li>
+  const reference = `<section>${headingHtml(2, "reference", "Reference")}<ul><li><a href="/docs/reference">REST calls</a></li>
 <li><a href="/docs/schemas">Schemas</a></li><li><a href="/docs/guides/errors">Errors by reason</a></li>
 <li><a href="/openapi.json">/openapi.json</a></li></ul></section>`;
   return `<h1>Documentation</h1><p>Guides and reference of this service, in the running version.</p>

@@ -35,6 +35,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
     guides: [
       guide("mandates", "Mandates", "src/policy/GUIDE.md"),
       guide("operators", "Operators", "src/policy/operators/GUIDE.md"),
+      guide("expressions", "Expressions", "src/policy/when/GUIDE.md"),
       guide("limits", "Limits and sequences", "src/state/counters/GUIDE.md"),
       guide("dry-runs", "Dry runs", "src/dryrun/README.md"),
     ],
@@ -80,9 +81,11 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
       guide("configuration", "Configuration", "src/server/CONFIGURATION.md"),
       guide("deployment", "Deployment", "src/server/DEPLOYMENT.md"),
       guide("deploying", "Deploying step by step", "src/deploy/README.md"),
-      guide("replacing-keys", "Replacing keys", "src/server/KEYS.md"),
+      guide("rotating-keys", "Rotating keys", "src/server/KEYS.md"),
       guide("sizing", "Sizing", "src/store/SIZING.md"),
+      guide("metrics", "Metrics", "src/server/METRICS.md"),
       guide("upgrades", "Upgrades", "src/store/GUIDE.md"),
+      guide("changelog", "Changelog", "CHANGELOG.md"),
     ],
   },
 ];

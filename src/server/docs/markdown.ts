@@ -1,4 +1,6 @@
 import MarkdownIt, { type MarkdownIt as Renderer, type Token } from "markdown-it";
+import { codeBlock } from "./code-block.ts";
+import { anchorLink } from "./heading.ts";
 
 /** A part of a rendered page that can be a search result. */
 export interface Section {
@@ -39,6 +41,14 @@ const createRenderer = (): Renderer => {
     state.line = line + 1;
     return true;
   });
+  markdown.renderer.rules.fence = (tokens, index) =>
+    codeBlock(tokens[index]?.content ?? "", tokens[index]?.info.trim() ?? "");
+  markdown.renderer.rules.heading_close = (tokens, index) => {
+    const { tag = "", meta } = tokens[index] ?? {};
+    return `${meta?.anchor === undefined ? "" : anchorLink(String(meta.anchor))}</${tag}>\n`;
+  };
+  markdown.renderer.rules.table_open = () => '<div class="table" tabindex="0"><table>';
+  markdown.renderer.rules.table_close = () => "</table></div>";
   return markdown;
 };
 
@@ -79,7 +89,7 @@ function pointLinks(children: readonly Token[], { target }: Env): void {
   }
 }
 
-/** Renders Markdown. HTML in it is shown as text; headings, and rows whose first cell is code, get anchors. */
+/** Renders Markdown. HTML in it is shown as text; headings, and rows whose first cell is code or bold, get anchors. */
 export function renderMarkdown(text: string, target: LinkTarget): Rendered {
   const env: Env = { target, anchors: new Map() };
   const tokens = MARKDOWN.parse(text, env);
@@ -91,7 +101,9 @@ export function renderMarkdown(text: string, target: LinkTarget): Rendered {
       const words = wordsOf(next);
       const anchor = uniqueAnchor(words, env);
       token.attrSet("id", anchor);
+      const close = tokens[index + 2];
       if (token.tag === "h1") title = words;
+      else if (close !== undefined) close.meta = { anchor };
       sections.push({ anchor, title: words, text: "" });
     }
     if (token.type === "tr_open") nameRow(tokens, index, sections, env);
@@ -109,15 +121,17 @@ export function renderMarkdown(text: string, target: LinkTarget): Rendered {
   return { html: MARKDOWN.renderer.render(tokens, MARKDOWN.options, env), title, sections };
 }
 
-const CODE_CELL = /^`([A-Za-z0-9_.-]+)`$/;
+/** A cell that names its row: by a word in code, or by words in bold. */
+const NAMING_CELL = /^(?:`([A-Za-z0-9_.-]+)`|\*\*([^*`]+)\*\*)$/;
 
 function nameRow(tokens: readonly Token[], index: number, sections: Mutable[], env: Env): void {
   const cell = tokens[index + 2];
-  const [, code] = CODE_CELL.exec(cell?.type === "inline" ? cell.content : "") ?? [];
-  if (code === undefined || tokens[index + 1]?.type !== "td_open") return;
-  const anchor = uniqueAnchor(code, env);
+  const [, code, words] = NAMING_CELL.exec(cell?.type === "inline" ? cell.content : "") ?? [];
+  const title = code ?? words;
+  if (title === undefined || tokens[index + 1]?.type !== "td_open") return;
+  const anchor = uniqueAnchor(title, env);
   tokens[index]?.attrSet("id", anchor);
-  sections.push({ anchor, title: code, text: "" });
+  sections.push({ anchor, title, text: "" });
 }
 
 /** Renders the text of a description, which has no headings. */
@@ -125,6 +139,3 @@ export const renderText = (text: string): string => renderMarkdown(text, () => u
 
 /** Renders one line without a paragraph around it. */
 export const renderInline = (text: string): string => MARKDOWN.renderInline(text);
-
-/** Escapes text for HTML. */
-export const escaped = (text: string): string => MARKDOWN.utils.escapeHtml(text);

@@ -1,7 +1,10 @@
 import { nextTurn } from "../../async/turns.ts";
+import { escaped } from "../html.ts";
 import type { OpenApiDocument } from "../rest/openapi.ts";
 import type { JsonSchema } from "../rest/openapi-schema.ts";
-import { escaped, renderInline, renderText } from "./markdown.ts";
+import { codeBlock } from "./code-block.ts";
+import { headingHtml } from "./heading.ts";
+import { renderInline, renderText } from "./markdown.ts";
 
 interface Media {
   readonly schema?: JsonSchema;
@@ -50,12 +53,11 @@ export const entriesOf = ({ paths }: OpenApiDocument): readonly ReferenceEntry[]
     })),
   );
 
-const codeBlock = (text: string): string => `<pre tabindex="0"><code>${escaped(text)}</code></pre>`;
-const json = (value: unknown): string => codeBlock(JSON.stringify(value, null, 2));
+const json = (value: unknown): string => codeBlock(JSON.stringify(value, null, 2), "json");
 const table = (head: readonly string[], rows: readonly string[]): string =>
   rows.length === 0
     ? ""
-    : `<div class="table"><table><thead><tr>${head.map((each) => `<th>${each}</th>`).join("")}</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
+    : `<div class="table" tabindex="0"><table><thead><tr>${head.map((each) => `<th>${each}</th>`).join("")}</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
 
 /** Renders the overview: the common rules of every call, and the operations by service. */
 export function overviewHtml({ info, tags }: OpenApiDocument, entries: readonly ReferenceEntry[]): string {
@@ -66,7 +68,7 @@ export function overviewHtml({ info, tags }: OpenApiDocument, entries: readonly 
         ({ operation, path, httpMethod }) =>
           `<li><a href="/docs/reference/${name}#${operation.operationId}"><span class="method">${httpMethod}</span><code>${escaped(path)}</code></a> ${renderInline(operation.summary)}</li>`,
       );
-    return `<h2 id="${escaped(name)}">${escaped(name)}</h2>${renderText(description)}<ul class="operations">${items.join("")}</ul>`;
+    return `${headingHtml(2, name, escaped(name))}${renderText(description)}<ul class="operations">${items.join("")}</ul>`;
   });
   return `<h1>REST reference</h1>${renderText(String(info.description))}<p><a href="/docs/guides/rest">REST clients</a> generate their
 types from <a href="/openapi.json">/openapi.json</a>. The same calls are served over gRPC, Connect and gRPC-Web.</p>${sections.join("")}`;
@@ -87,16 +89,17 @@ function operationHtml(document: OpenApiDocument, entry: ReferenceEntry): string
       `<tr><td><code>${escaped(each.name)}</code></td><td>${each.in}</td><td>${neededHtml(each.required)}${typeHtml(each.schema)}</td><td>${renderText(each.description ?? "")}</td></tr>`,
   );
   const body = requestBody?.content["application/json"];
-  return `<section class="operation" id="${escaped(operationId)}"><h2><span class="method">${httpMethod}</span><code>${escaped(path)}</code></h2>
-<p class="soft">${escaped(operationId)}${security === undefined ? "" : " · needs no key"}</p>${reasonsLinked(document, renderText(description))}
+  const part = (title: string): string => headingHtml(3, `${operationId}-${title.toLowerCase()}`, title);
+  return `<section class="operation">${headingHtml(2, operationId, `<span class="method">${httpMethod}</span><code>${escaped(path)}</code>`)}
+<p class="soft">${escaped(operationId)}${security?.length === 0 ? " · needs no key" : ""}</p>${reasonsLinked(document, renderText(description))}
 ${table(["Parameter", "In", "Type", "Meaning"], rows)}
-${body === undefined ? "" : `<h3>Request</h3>${fieldsTable(document, body.schema)}`}
-<h3>Call</h3>${codeBlock(curlOf(entry, body?.example))}
-<h3>Response</h3>${Object.entries(responses)
-    .filter(([status]) => status.startsWith("2"))
-    .map(([status, reply]) => successHtml(status, reply))
-    .join("")}
-<h3>Errors</h3>${errorsTable(document, responses)}</section>`;
+${body === undefined ? "" : `${part("Request")}${fieldsTable(document, body.schema)}`}
+${part("Call")}${codeBlock(curlOf(entry, body?.example), "sh")}
+${part("Response")}${Object.entries(responses)
+  .filter(([status]) => status.startsWith("2"))
+  .map(([status, reply]) => successHtml(status, reply))
+  .join("")}
+${part("Errors")}${errorsTable(document, responses)}</section>`;
 }
 
 /** Links the error reasons in a text to their documentation. */
@@ -118,7 +121,7 @@ function curlOf({ path, httpMethod, operation }: ReferenceEntry, example: unknow
     .filter((each) => each.in === "query" && each.required)
     .map(({ name, example: value }) => `${name}=${encodeURIComponent(String(value))}`);
   const url = `"$URL${filled}${query.length > 0 ? `?${query.join("&")}` : ""}"`;
-  const key = operation.security === undefined ? ' -H "X-API-Key: $KEY"' : "";
+  const key = operation.security?.length === 0 ? "" : ' -H "X-API-Key: $KEY"';
   const type = Object.keys(operation.responses["200"]?.content ?? {});
   const accept = type.includes("application/x-ndjson") ? " -N -H 'Accept: text/event-stream'" : "";
   const data =
@@ -157,9 +160,7 @@ export async function schemasHtml(document: OpenApiDocument): Promise<string> {
   const sections: string[] = [];
   for (const [name, schema] of schemas.sort(([a], [b]) => a.localeCompare(b))) {
     const text = renderText(String(schema.description ?? ""));
-    sections.push(
-      `<section id="${escaped(name)}"><h2>${escaped(name)}</h2>${text}${fieldsTable(document, schema)}</section>`,
-    );
+    sections.push(`<section>${headingHtml(2, name, escaped(name))}${text}${fieldsTable(document, schema)}</section>`);
     if (sections.length % SCHEMAS_A_TURN === 0) await nextTurn();
   }
   return `<h1>Schemas</h1><p>Schemas whose name ends in <code>Request</code> or <code>Input</code> are sent; all others are received.</p>${sections.join("")}`;

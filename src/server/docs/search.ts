@@ -1,5 +1,5 @@
-import MiniSearch from "minisearch";
-import { escaped } from "./markdown.ts";
+import MiniSearch, { type SearchOptions } from "minisearch";
+import { escaped } from "../html.ts";
 
 /** An item that a search can find. */
 export interface SearchItem {
@@ -9,6 +9,8 @@ export interface SearchItem {
   /** Title of its page. */
   readonly page: string;
   readonly text: string;
+  /** Factor of its score: 1 for a section of a guide. */
+  readonly weight: number;
 }
 
 const MAX_RESULTS = 30;
@@ -18,17 +20,38 @@ const MAX_QUERY = 100;
 const MAX_TERMS = 5;
 /** Maximum share of a word's letters that may differ. */
 const MAX_DISTANCE = 0.2;
+/** Searches for any of the words, or similar ones. */
+const SIMILAR: SearchOptions = {
+  processTerm: (term) => term.toLowerCase(),
+  fuzzy: (term) => term.length > 4 && MAX_DISTANCE,
+};
 /** Items that are indexed in one turn of the event loop. */
 const CHUNK = 40;
 /** Characters of a result's text, around the first word found. */
 const SNIPPET = 200;
+
+/** Endings by which forms of an English word differ. */
+const ENDING = /(?:ions?|ings?|ied|ies|y|ed|es|e|(?<!s)s)$/;
+/** Minimum letters of a stem. */
+const MIN_STEM = 3;
+
+/** Returns the common part of a word's forms: `rotat` of rotate, rotating and rotation. */
+function stemOf(word: string): string {
+  const stem = word.toLowerCase().replace(ENDING, "");
+  return stem.length < MIN_STEM ? word.toLowerCase() : stem;
+}
 
 /** Index of the documentation. */
 export class SearchIndex {
   readonly #items: readonly SearchItem[];
   readonly #index = new MiniSearch<{ readonly id: number } & SearchItem>({
     fields: ["title", "page", "text"],
-    searchOptions: { boost: { title: 4, page: 2 }, prefix: (term) => term.length > 2 },
+    processTerm: (term) => [term.toLowerCase(), stemOf(term)],
+    searchOptions: {
+      boost: { title: 4, page: 2 },
+      boostDocument: (id) => this.#items[id]?.weight ?? 1,
+      prefix: (term) => term.length > 2,
+    },
   });
 
   private constructor(items: readonly SearchItem[]) {
@@ -51,9 +74,8 @@ export class SearchIndex {
       .filter((term) => term !== "")
       .slice(0, MAX_TERMS);
     const words = terms.join(" ");
-    const strict = this.#index.search(words, { combineWith: "AND" });
-    const found =
-      strict.length > 0 ? strict : this.#index.search(words, { fuzzy: (term) => term.length > 4 && MAX_DISTANCE });
+    const strict = this.#index.search(words, { combineWith: "AND", processTerm: stemOf });
+    const found = strict.length > 0 ? strict : this.#index.search(words, SIMILAR);
     const items = found.slice(0, MAX_RESULTS).flatMap(({ id }) => this.#items[id] ?? []);
     const count = found.length === 0 ? "Nothing found. Try fewer or other words." : `${found.length} found`;
     const list = items.map((item) => resultHtml(item, terms));
@@ -65,11 +87,11 @@ function resultHtml({ url, title, page, text }: SearchItem, terms: readonly stri
   return `<li><a href="${escaped(url)}">${escaped(title)}</a> <span class="soft">${escaped(page)}</span><p>${snippetHtml(text, terms)}</p></li>`;
 }
 
-/** Returns the part of a text around the first word found, with the words marked. */
+/** Returns the part of a text around the first word found, with the words marked in all their forms. */
 function snippetHtml(text: string, terms: readonly string[]): string {
   const plain = text.replace(/\s+/g, " ").trim();
-  const escapedTerms = terms.map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  const pattern = new RegExp(`(${escapedTerms.join("|")})`, "giu");
+  const stems = terms.map((term) => stemOf(term).replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const pattern = new RegExp(`((?:${stems.join("|")})\\p{L}*)`, "giu");
   const at = terms.length === 0 ? -1 : plain.search(pattern);
   const from = Math.max(0, at - SNIPPET / 3);
   const part = plain.slice(from, from + SNIPPET).toWellFormed();

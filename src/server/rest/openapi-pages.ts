@@ -2,6 +2,18 @@ import { errorResponses, type ReasonWord } from "./openapi-errors.ts";
 import type { JsonSchema } from "./openapi-schema.ts";
 import { EVENT_STREAM_TYPE, JSON_TYPE } from "./request.ts";
 
+/** How a caller proves what it is: a key in either header, or the token for metrics. */
+export const SECURITY_SCHEMES = {
+  api_key: { type: "apiKey", in: "header", name: "X-API-Key", description: "A key of the workspace." },
+  bearer: { type: "http", scheme: "bearer", description: "The same key as `Authorization: Bearer`." },
+  metrics_token: {
+    type: "http",
+    scheme: "bearer",
+    description: "The service's `ACP_METRICS_TOKEN` as `Authorization: Bearer`. It opens `/metrics` alone.",
+  },
+};
+type SecurityScheme = keyof typeof SECURITY_SCHEMES;
+
 /** An operation outside of the protos. */
 interface PageOperation {
   readonly path: string;
@@ -15,8 +27,8 @@ interface PageOperation {
   /** Media types of a success, each with an example. */
   readonly content: Readonly<Record<string, unknown>>;
   readonly reasons?: readonly ReasonWord[];
-  /** True if no key is needed. */
-  readonly isOpen?: boolean;
+  /** Schemes of which one is needed; none if empty. Default: those of every call. */
+  readonly security?: readonly SecurityScheme[];
   readonly status?: string;
 }
 
@@ -162,7 +174,7 @@ const page = (path: string, name: string, summary: string, type: string, example
   summary,
   description: `${summary}.`,
   content: { [type]: example },
-  isOpen: true,
+  security: [],
 });
 
 const MCP_CALL = {
@@ -237,7 +249,12 @@ const OPERATIONS: readonly PageOperation[] = [
   },
   page("/healthz", "Health", "Reports that the process runs", JSON_TYPE, { ok: true, version: "0.1.0" }),
   page("/readyz", "Ready", "Reports that the process serves and reaches its database", JSON_TYPE, { ok: true }),
-  page("/metrics", "Metrics", "Shows metrics for Prometheus", TEXT_TYPE, "# TYPE acp_call_seconds histogram\n"),
+  {
+    ...page("/metrics", "Metrics", "Shows metrics for Prometheus", TEXT_TYPE, "# TYPE acp_call_seconds histogram\n"),
+    description:
+      "Shows the metrics of the service, of all its workers together, in the text format of Prometheus. Takes `ACP_METRICS_TOKEN`, which works while the database is away, or any API key that has not ended. Needs neither while `ACP_HOST` is a loopback address, unless a header says that a proxy has passed the request on.",
+    security: ["metrics_token", "api_key", "bearer"],
+  },
   page("/.well-known/jwks.json", "Jwks", "Lists the public keys that sign certificates and checkpoints", JSON_TYPE, {
     keys: [],
   }),
@@ -247,7 +264,7 @@ const OPERATIONS: readonly PageOperation[] = [
 ];
 
 function operationFrom(operation: PageOperation): object {
-  const { operationId, tag, summary, description, parameters = [], body, content, reasons = [], isOpen } = operation;
+  const { operationId, tag, summary, description, parameters = [], body, content, reasons = [], security } = operation;
   const media = Object.entries(content).map(([type, example]) => {
     const schema = type === JSON_TYPE ? OPEN_OBJECT : { type: "string" };
     return [type, { schema, example }];
@@ -266,7 +283,7 @@ function operationFrom(operation: PageOperation): object {
       ? {}
       : { requestBody: { required: true, content: { [JSON_TYPE]: { schema: body.schema, example: body.example } } } }),
     responses: { [operation.status ?? "200"]: success, ...errorResponses(reasons) },
-    ...(isOpen === true ? { security: [] } : {}),
+    ...(security === undefined ? {} : { security: security.map((scheme) => ({ [scheme]: [] })) }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { type DescField, type DescMethod, type DescService, getOption } from "@bufbuild/protobuf";
 import { access, Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import { comments } from "../../../gen/agentcontrol/v1/comments.js";
+import { oncePerServices } from "../once-per-services.ts";
 import {
   ERROR_EXAMPLES,
   ERROR_SCHEMAS,
@@ -9,7 +10,7 @@ import {
   SHARED_ERROR_RESPONSES,
 } from "./openapi-errors.ts";
 import { fieldExample, requestExample, responseExample } from "./openapi-examples.ts";
-import { PAGE_TAGS, pagePaths } from "./openapi-pages.ts";
+import { PAGE_TAGS, pagePaths, SECURITY_SCHEMES } from "./openapi-pages.ts";
 import { isRequired, type JsonSchema, SchemaCollector } from "./openapi-schema.ts";
 import { EVENT_STREAM_TYPE, JSON_TYPE, NDJSON_TYPE, outputOnlyFields } from "./request.ts";
 import { type Route, routesOfServices } from "./routes.ts";
@@ -44,14 +45,8 @@ const DESCRIPTION = `Decides what AI agents may do, before they do it. \`block\`
 - \`X-Request-Timeout-Ms\` sets the deadline of a call. Every response has an \`X-Request-Id\`, which the log names too.
 - Each response that is not a success has the schema \`Error\`; its \`reason\` is stable across releases.`;
 
-const SECURITY_SCHEMES = {
-  api_key: { type: "apiKey", in: "header", name: "X-API-Key", description: "A key of the workspace." },
-  bearer: { type: "http", scheme: "bearer", description: "The same key as `Authorization: Bearer`." },
-};
-
-/** Describes the REST interface of services, and the other operations of the same port. */
-export function openApiFromServices(services: readonly DescService[], options: OpenApiOptions): OpenApiDocument {
-  const { title, version, publicUrl } = options;
+/** Describes the operations of services, with the schemas that they use. */
+const describeServices = oncePerServices((services) => {
   const collector = new SchemaCollector();
   const paths: Record<string, Record<string, object>> = {};
   for (const [, [route, ...others]] of Map.groupBy(
@@ -63,6 +58,13 @@ export function openApiFromServices(services: readonly DescService[], options: O
     paths[path] ??= {};
     paths[path][route.httpMethod.toLowerCase()] = operation(route, others, collector);
   }
+  return { paths, schemas: collector.schemas };
+});
+
+/** Describes the REST interface of services, and the other operations of the same port. */
+export function openApiFromServices(services: readonly DescService[], options: OpenApiOptions): OpenApiDocument {
+  const { title, version, publicUrl } = options;
+  const { paths, schemas } = describeServices(services);
   const description = publicUrl === undefined ? "The service that returned this description." : "The service.";
   return {
     openapi: "3.1.0",
@@ -77,9 +79,9 @@ export function openApiFromServices(services: readonly DescService[], options: O
     tags: [...services.map(({ name, typeName }) => ({ name, description: comments[typeName] ?? name })), ...PAGE_TAGS],
     paths: { ...paths, ...pagePaths() },
     // Either scheme gives access to an operation.
-    security: Object.keys(SECURITY_SCHEMES).map((name) => ({ [name]: [] })),
+    security: [{ api_key: [] }, { bearer: [] }],
     components: {
-      schemas: { ...collector.schemas, ...ERROR_SCHEMAS },
+      schemas: { ...schemas, ...ERROR_SCHEMAS },
       responses: SHARED_ERROR_RESPONSES,
       examples: ERROR_EXAMPLES,
       securitySchemes: SECURITY_SCHEMES,

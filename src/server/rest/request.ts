@@ -4,6 +4,7 @@ import { FieldBehavior, field_behavior } from "../../../gen/google/api/field_beh
 import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 import { bodyTooLarge, cancelled } from "../errors.ts";
 import { mayHaveBody } from "../http-reply.ts";
+import type { RequestBounds } from "../request-bounds.ts";
 import { readRequestJson } from "../request-json.ts";
 import { fieldFault } from "./field-path.ts";
 import type { FieldSetter, JsonReaders, LocalMessage } from "./json.ts";
@@ -26,8 +27,13 @@ export interface RequestParts {
 export type RequestReader = (parts: RequestParts) => Promise<Message>;
 
 /** Compiles the request reader of a route. Throws an `Error` for a field that path, query and body cannot fill. */
-export function createRequestReader(route: Route, readers: JsonReaders, maxDepth: number): RequestReader {
-  const readBody = bodyReader(route, readers, maxDepth);
+export function createRequestReader(
+  route: Route,
+  readers: JsonReaders,
+  maxDepth: number,
+  bounds: RequestBounds,
+): RequestReader {
+  const readBody = bodyReader(route, readers, maxDepth, bounds);
   const setQuery = querySetter(route, readers);
   const resumeField = route.method.methodKind === "unary" ? undefined : cursorOf(route.queryFields);
   return async ({ body, captured, query, lastEventId = "", weigh }) => {
@@ -45,13 +51,13 @@ const cursorOf = (fields: readonly DescField[]): DescField | undefined =>
 
 type BodyReader = (bytes: Buffer, weigh: RequestParts["weigh"]) => Promise<LocalMessage>;
 
-function bodyReader(route: Route, readers: JsonReaders, maxDepth: number): BodyReader {
+function bodyReader(route: Route, readers: JsonReaders, maxDepth: number, bounds: RequestBounds): BodyReader {
   const { method, body } = route;
   if (body === "message") {
     const read = readers.message(method.input);
     const ignored = outputOnlyFields(route).map(({ name }) => name);
     return async (bytes, weigh) => {
-      const { value, weight } = await readRequestJson(bytes, maxDepth);
+      const { value, weight } = await readRequestJson(bytes, maxDepth, bounds);
       await weigh(weight);
       return read(withoutMembers(value, ignored)) as LocalMessage;
     };
@@ -59,7 +65,7 @@ function bodyReader(route: Route, readers: JsonReaders, maxDepth: number): BodyR
   const set = body === "none" ? refuseBody : readers.field(body);
   return async (bytes, weigh) => {
     const message = create(method.input) as LocalMessage;
-    const { value, weight } = await readRequestJson(bytes, maxDepth);
+    const { value, weight } = await readRequestJson(bytes, maxDepth, bounds);
     await weigh(weight);
     set(message, value, []);
     return message;
@@ -212,29 +218,31 @@ function notAcceptable(accept: string, offered: string): ControlPlaneError {
   return new ControlPlaneError(ErrorReason.NOT_ACCEPTABLE, text, { accept, offered });
 }
 
+type SizeBounds = Pick<RequestBounds, "maxBytes" | "field">;
+
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Reads a whole JSON body. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds `maxBytes`, any error of
+ * Reads a whole JSON body. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds its bound, any error of
  * `hold`, UNSUPPORTED_MEDIA_TYPE for anything but JSON in plain UTF-8, and CANCELLED if the client disconnects.
  */
 export async function readJsonBody(
   request: IncomingMessage,
-  maxBytes: number,
+  bounds: SizeBounds,
   hold: (bytes: number) => void,
 ): Promise<Buffer> {
   if (!mayHaveBody(request)) return EMPTY;
   const declared = Number(request.headers["content-length"] ?? 0);
-  if (declared > maxBytes) throw bodyTooLarge(maxBytes);
+  if (declared > bounds.maxBytes) throw bodyTooLarge(bounds);
   assertUncompressed(request);
   const isJson = isJsonMediaType(request.headers["content-type"]);
   if (!isJson && declared > 0) throw notJson(request.headers["content-type"]);
-  const body = await collect(request, maxBytes, hold);
+  const body = await collect(request, bounds, hold);
   if (!isJson && body.length > 0) throw notJson(request.headers["content-type"]);
   return body;
 }
 
-function collect(request: IncomingMessage, maxBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
+function collect(request: IncomingMessage, bounds: SizeBounds, hold: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -247,7 +255,7 @@ function collect(request: IncomingMessage, maxBytes: number, hold: (bytes: numbe
       size += chunk.length;
       chunks.push(chunk);
       try {
-        if (size > maxBytes) throw bodyTooLarge(maxBytes);
+        if (size > bounds.maxBytes) throw bodyTooLarge(bounds);
         hold(chunk.length);
       } catch (error) {
         request.pause();

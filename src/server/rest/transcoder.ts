@@ -5,6 +5,7 @@ import { cancelled, methodNotAllowed } from "../errors.ts";
 import { headerOf, onceClosed, sendJson } from "../http-reply.ts";
 import { type Arrival, type IncomingCall, timeoutFromHeader } from "../incoming-call.ts";
 import type { Encoded, Pipeline } from "../pipeline.ts";
+import { type RequestBounds, requestBoundsOf } from "../request-bounds.ts";
 import { JsonReaders, type JsonWriter, JsonWriters } from "./json.ts";
 import {
   assertAcceptsJson,
@@ -23,7 +24,7 @@ export const REQUEST_TIMEOUT_HEADER = "x-request-timeout-ms";
 export interface RestTranscoderOptions {
   /** Executes the calls. Its services and limits are those of the transcoder. */
   readonly pipeline: Pick<Pipeline, "services" | "maxDepth" | "admit" | "unary" | "serverStream">;
-  /** Maximum bytes of a request body. */
+  /** Maximum bytes of a request body, except of methods with bounds of their own. */
   readonly maxBodyBytes: number;
   /** Additional templates for a template. Default: none. */
   readonly aliases?: Aliases;
@@ -42,6 +43,7 @@ export interface RestTranscoder {
 
 /** A route with its compiled codecs. */
 interface CompiledRoute extends Route {
+  readonly bounds: RequestBounds;
   readonly read: RequestReader;
   readonly write: JsonWriter<Message>;
 }
@@ -64,24 +66,22 @@ export function createRestTranscoder(options: RestTranscoderOptions): RestTransc
 class Transcoder implements RestTranscoder {
   readonly prefixes: readonly string[];
   readonly #pipeline: RestTranscoderOptions["pipeline"];
-  readonly #maxBodyBytes: number;
   readonly #table: RouteTable<CompiledRoute>;
 
   constructor({ pipeline, maxBodyBytes, aliases = () => [] }: RestTranscoderOptions) {
     const [readers, writers] = [new JsonReaders(), new JsonWriters()];
     const services = pipeline.services.map(({ service }) => service);
     this.#pipeline = pipeline;
-    this.#maxBodyBytes = maxBodyBytes;
     const routes = routesOfServices(services, aliases);
     this.prefixes = [
       ...new Set(routes.map(({ segments: [first] }) => (first?.kind === "literal" ? `/${first.text}` : "/"))),
     ];
     this.#table = new RouteTable(
-      routes.map((route) => ({
-        ...route,
-        read: createRequestReader(route, readers, pipeline.maxDepth),
-        write: writers.message(route.method.output),
-      })),
+      routes.map((route) => {
+        const bounds = requestBoundsOf(route.method, maxBodyBytes);
+        const read = createRequestReader(route, readers, pipeline.maxDepth, bounds);
+        return { ...route, bounds, read, write: writers.message(route.method.output) };
+      }),
     );
   }
 
@@ -130,7 +130,7 @@ class Transcoder implements RestTranscoder {
   }
 
   async #read({ request, match: { route, captured }, query }: Exchange, call: Call): Promise<Message> {
-    const body = await readJsonBody(request, this.#maxBodyBytes, (bytes) => call.hold(bytes));
+    const body = await readJsonBody(request, route.bounds, (bytes) => call.hold(bytes));
     await call.giveWay();
     const lastEventId = headerOf(request, "last-event-id");
     return route.read({ body, captured, query, lastEventId, weigh: (weight) => call.weigh(weight) });

@@ -3,6 +3,7 @@ import { countHistory, findFirstAfter, readHistoryPage } from "../../store/sql/r
 import type { Reader } from "../../store/transaction.ts";
 import { decisionFromNumber } from "../types.ts";
 import type { WorkspaceState } from "../workspace.ts";
+import { loadAmounts } from "./budget-history.ts";
 
 /** The part of a decided action that windows and sequences depend on. */
 export interface HistoryEntry {
@@ -171,7 +172,7 @@ async function completeSequences(
 }
 
 /**
- * Loads the history that windows and sequences in force lack. Returns the time, epoch milliseconds, as of which they are
+ * Loads the history that windows, sequences and budgets in force lack. Returns the time, epoch milliseconds, as of which they are
  * complete: decisions before the next await MUST be made as of that time.
  */
 export async function completeWindows(
@@ -184,8 +185,13 @@ export async function completeWindows(
   for (;;) {
     const now = Math.max(clock.now(), state.lastAtMs);
     const missing = state.windows.missing(now, state.seq);
-    if (missing === undefined) return now;
-    const mirrored = missing.from === undefined ? await mirror?.load(state.workspaceId, missing) : undefined;
-    state.windows.load(missing, mirrored ?? (await loadHistory(reader, state.workspaceId, missing)));
+    if (missing !== undefined) {
+      const mirrored = missing.from === undefined ? await mirror?.load(state.workspaceId, missing) : undefined;
+      state.windows.load(missing, mirrored ?? (await loadHistory(reader, state.workspaceId, missing)));
+      continue;
+    }
+    const amounts = state.budgets.missing(now);
+    if (amounts === undefined) return now;
+    state.budgets.load(amounts, await loadAmounts(reader, state, amounts));
   }
 }

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../../policy/names.ts";
+import { compilePatterns } from "../../policy/action-patterns.ts";
 import type { Decision, OrderedSpec } from "../../policy/types.ts";
 import type { HistoryEntry } from "./log-history.ts";
 import { AgentNumbers, type Membership, RingBuffer } from "./windows.ts";
@@ -200,7 +200,7 @@ class OrderedTrack {
     this.#length = spec.steps.length - 1;
     this.#agents = agents;
     this.#membership = membership;
-    const patterns = spec.steps.slice(0, this.#length).map((step) => compilePatterns([step]));
+    const patterns = spec.steps.slice(0, this.#length).map((step) => compilePatterns([step], spec.excluded));
     this.#stepsByType = new LRUCache({
       maxSize: CACHED_ACTION_TYPES,
       sizeCalculation: () => 1,

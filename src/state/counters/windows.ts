@@ -1,7 +1,8 @@
 import { LRUCache } from "lru-cache";
-import { compilePatterns } from "../../policy/names.ts";
+import { compilePatterns } from "../../policy/action-patterns.ts";
 import type { CompiledPatterns, CounterReading, CounterSpec, Decision } from "../../policy/types.ts";
 import type { History, HistoryCount, HistoryEntry, MissingHistory } from "./log-history.ts";
+import { NewestFinger, type PlacedActions } from "./newest-finger.ts";
 
 /** Size of the cache from action types to windows, in characters of the types and 8 for each window. */
 const CACHED_CHARACTERS = 4_194_304;
@@ -12,6 +13,8 @@ const CACHED_CHARACTERS = 4_194_304;
 const DEFAULT_KEPT = 524_288;
 /** Default number of actions that a window may keep at each end however many windows there are. */
 const DEFAULT_MIN_KEPT = 4_096;
+/** Number of fingers that a window keeps for groups that reached a limit. */
+const MAX_FINGERS = 1_024;
 
 const idOf = ({ key, windowMs }: CounterSpec): string => `${windowMs} ${key}`;
 
@@ -114,8 +117,33 @@ export class VelocityWindows {
    */
   read(spec: CounterSpec, agentId: string, now: number): CounterReading {
     const window = this.#windowOf(spec, now);
-    const { past, ...group } = this.#readGroup(spec, window, agentId);
+    const { past, ...group } = this.#readGroup(this.#groupOf(spec, agentId), window);
     return { ...group, count: past + 1, source: window.isMirrored(now) ? "mirror" : "decision_log" };
+  }
+
+  /**
+   * Returns the time, in epoch milliseconds, from which one more action of an agent's group does not exceed `maxCount` if nothing else
+   * happens; `now` if it would not now. `isCounted` tells whether the action at hand stays in the window. Undefined if every action
+   * exceeds it, and if the actions that have to leave before are counted but not in memory. `now` MUST NOT go back.
+   */
+  resetsAt(
+    spec: CounterSpec,
+    agentId: string,
+    now: number,
+    { maxCount, isCounted }: { readonly maxCount: number; readonly isCounted: boolean },
+  ): number | undefined {
+    const window = this.#windowOf(spec, now);
+    const group = this.#groupOf(spec, agentId);
+    const { past } = this.#readGroup(group, window);
+    // The action at hand is the newest: of a limit of 1 it is the one that has to leave.
+    if (isCounted && maxCount === 1) return now + window.windowMs;
+    return window.resetsAt(group, now, past, isCounted ? maxCount - 1 : maxCount);
+  }
+
+  /** Returns the same as `resetsAt` for a group itself, between two actions. */
+  groupResetsAt(spec: CounterSpec, group: CountedGroup, now: number, maxCount: number): number | undefined {
+    const window = this.#windowOf(spec, now);
+    return window.resetsAt(group, now, window.counts.peek(group), maxCount);
   }
 
   /** Returns the past actions of a rule's counter, by agent and group. `now` MUST NOT go back. */
@@ -123,9 +151,22 @@ export class VelocityWindows {
     return this.#windowOf(spec, now).counts;
   }
 
+  /**
+   * Counts the past actions of a rule's counter by equal parts of its window, the oldest first: those with a party for which `isIn`
+   * holds. Undefined if the window holds more actions than are in memory. `now` MUST NOT go back.
+   */
+  historyOf(
+    spec: CounterSpec,
+    now: number,
+    parts: number,
+    isIn: (agentId: string) => boolean,
+  ): readonly number[] | undefined {
+    return this.#windowOf(spec, now).history(now, parts, isIn);
+  }
+
   /** Drops the counts of a department whose members change; the next read counts them again. */
   forgetDepartment(departmentId: string): void {
-    for (const window of this.#windows.values()) window.counts.forgetDepartment(departmentId);
+    for (const window of this.#windows.values()) window.forgetDepartment(departmentId);
   }
 
   #windowOf(spec: CounterSpec, now: number): WindowCounts {
@@ -140,18 +181,43 @@ export class VelocityWindows {
     for (const window of this.#windows.values()) if (!window.isComplete) window.restart(end);
   }
 
-  /** Returns the group that a rule counts for an action of the agent, its number of members and of past actions. */
-  #readGroup({ scope, departmentId }: CounterSpec, { counts }: WindowCounts, agentId: string) {
-    const membership = this.#membership;
-    if (scope === "workspace") {
-      return { group: this.#workspaceId, members: membership.agentCount(), past: counts.total };
-    }
-    const own = scope === "department" ? membership.departmentsOf(agentId) : [];
-    const departmentIds = departmentId === undefined ? own : [departmentId];
-    if (departmentIds.length === 0) return { group: agentId, members: 1, past: counts.countFor(agentId) };
-    const members = membership.membersOfAny(departmentIds).size;
-    return { group: departmentIds.join("+"), members, past: counts.countForDepartments(departmentIds) };
+  #groupOf(spec: CounterSpec, agentId: string): CountedGroup {
+    return groupFor(this.#membership, spec, agentId);
   }
+
+  /** Returns the name of a group, its number of members and of past actions. */
+  #readGroup(group: CountedGroup, { counts }: WindowCounts) {
+    return { ...nameGroup(this.#membership, this.#workspaceId, group), past: counts.countForGroup(group) };
+  }
+}
+
+/** Agents whose actions are counted together: one agent, the members of some departments, or without either the workspace. */
+export interface CountedGroup {
+  readonly agentId?: string;
+  readonly departmentIds?: readonly string[];
+}
+
+/** Returns the group that a rule counts for an action of an agent. */
+export function groupFor(
+  membership: Membership,
+  { scope, departmentId }: Pick<CounterSpec, "scope" | "departmentId">,
+  agentId: string,
+): CountedGroup {
+  if (scope === "workspace") return {};
+  const own = scope === "department" ? membership.departmentsOf(agentId) : [];
+  const departmentIds = departmentId === undefined ? own : [departmentId];
+  return departmentIds.length === 0 ? { agentId } : { departmentIds };
+}
+
+/** Returns the name of a group and its number of members. */
+export function nameGroup(
+  membership: Membership,
+  workspaceId: string,
+  { agentId, departmentIds }: CountedGroup,
+): Pick<CounterReading, "group" | "members"> {
+  if (agentId !== undefined) return { group: agentId, members: 1 };
+  if (departmentIds === undefined) return { group: workspaceId, members: membership.agentCount() };
+  return { group: departmentIds.join("+"), members: membership.membersOfAny(departmentIds).size };
 }
 
 /** Members of departments at a state of the log. */
@@ -202,7 +268,7 @@ interface Pair {
 }
 
 /** Numbers for parties: an agent that acts for itself has its own number, and each pair of actor and principal another one. */
-class Parties {
+export class Parties {
   readonly #numbers = new AgentNumbers();
   readonly #pairs = new Map<number, Pair>();
 
@@ -231,11 +297,45 @@ class Parties {
   idOf(agent: number): string {
     return this.#numbers.idOf(agent);
   }
+
+  /** Creates the test whether an agent is in a party. */
+  testOfAgent(agentId: string): PartyTest {
+    const agent = this.find(agentId);
+    return (party) => {
+      if (party === agent) return true;
+      const pair = this.pairOf(party);
+      return pair !== undefined && (pair.actor === agent || pair.principal === agent);
+    };
+  }
+
+  /** Creates the test whether one of some agents is in a party. It keeps its results, a byte for each party. */
+  testOfAgents(agentIds: ReadonlySet<string>): PartyTest {
+    let known = new Uint8Array(INITIAL_CAPACITY);
+    return (party) => {
+      if (party >= known.length) {
+        const larger = new Uint8Array(2 * party);
+        larger.set(known);
+        known = larger;
+      }
+      if (known[party] === 0) known[party] = this.agentsOf(party).some((agentId) => agentIds.has(agentId)) ? 1 : 2;
+      return known[party] === 1;
+    };
+  }
+
+  /** Returns the agents that a number stands for. */
+  agentsOf(party: number): readonly string[] {
+    const pair = this.pairOf(party);
+    return (pair === undefined ? [party] : [pair.actor, pair.principal]).map((agent) => this.idOf(agent));
+  }
 }
+
+/** Tests whether the actions of a party, by its number, belong to a group. */
+type PartyTest = (party: number) => boolean;
 
 interface Group {
   readonly departmentIds: readonly string[];
   count: number;
+  isIn: PartyTest | undefined;
 }
 
 /**
@@ -282,6 +382,29 @@ export class GroupCounts {
   /** Visits the agents with a count above 0, in no particular order. */
   forEach(visit: (agentId: string, count: number) => void): void {
     for (const [agent, count] of this.#counts.entries()) if (count > 0) visit(this.#parties.idOf(agent), count);
+  }
+
+  /** Returns the count of a group. The sum of departments is kept. */
+  countForGroup({ agentId, departmentIds }: CountedGroup): number {
+    if (agentId !== undefined) return this.countFor(agentId);
+    return departmentIds === undefined ? this.#total : this.countForDepartments(departmentIds);
+  }
+
+  /** Returns the count of a group. Keeps nothing. */
+  peek({ agentId, departmentIds }: CountedGroup): number {
+    if (agentId !== undefined) return this.countFor(agentId);
+    return departmentIds === undefined ? this.#total : this.peekDepartments(departmentIds);
+  }
+
+  /** Creates the test whether a party belongs to a group; undefined for the workspace, to which all belong. */
+  testOf({ agentId, departmentIds }: CountedGroup): PartyTest | undefined {
+    if (agentId !== undefined) return this.#parties.testOfAgent(agentId);
+    if (departmentIds === undefined) return undefined;
+    const group = this.#groups.get(departmentIds.join("+"));
+    if (group?.isIn !== undefined) return group.isIn;
+    const isIn = this.#parties.testOfAgents(this.#membership.membersOfAny(departmentIds));
+    if (group !== undefined) group.isIn = isIn;
+    return isIn;
   }
 
   /** Returns the same as `countForDepartments`, without keeping the group: each kept group adds to the cost of every action. */
@@ -346,7 +469,7 @@ export class GroupCounts {
   }
 
   #createGroup(departmentIds: readonly string[]): Group {
-    const group = { departmentIds, count: this.#countMembers(departmentIds) };
+    const group: Group = { departmentIds, count: this.#countMembers(departmentIds), isIn: undefined };
     for (const departmentId of departmentIds) {
       const known = this.#groupsByDepartment.get(departmentId);
       if (known === undefined) this.#groupsByDepartment.set(departmentId, new Set([group]));
@@ -387,7 +510,7 @@ interface UnloadedSpan {
  * only counted (`unloaded`). When the head is empty, its next page is read from the log. So memory is bounded, every action is
  * read back at most once, and counts stay exact.
  */
-export class WindowCounts {
+export class WindowCounts implements PlacedActions {
   readonly windowMs: number;
   readonly patterns: CompiledPatterns;
   /** The counts as of the last `advance`. */
@@ -401,11 +524,16 @@ export class WindowCounts {
   #boundary: number;
   #isComplete = false;
   #mirroredUntil = Number.NEGATIVE_INFINITY;
+  /** Number of actions that have left `head` and `tail` at their old end. */
+  #left = 0;
+  #layout = {};
+  /** Fingers by number and group, the last used last. */
+  readonly #fingers = new Map<string, NewestFinger>();
 
   /** Creates a window without history. `since` is the index of the first action that will be recorded. */
   constructor(spec: CounterSpec, since: number, parties: Parties, membership: Membership) {
     this.windowMs = spec.windowMs;
-    this.patterns = compilePatterns(spec.patterns);
+    this.patterns = compilePatterns(spec.patterns, spec.excluded);
     this.counts = new GroupCounts(parties, membership);
     this.#spec = spec;
     this.#parties = parties;
@@ -436,7 +564,10 @@ export class WindowCounts {
    * Removes the last recorded action. MUST be called before anything else is recorded, before `settle`, and before the action can
    * have left the window (`log/in-flight.ts`).
    */
-  readonly rollback = (): void => this.counts.add(this.#tail.pop(), -1);
+  readonly rollback = (): void => {
+    this.counts.add(this.#tail.pop(), -1);
+    this.#layout = {};
+  };
 
   /**
    * Bounds the memory to `maxKept` actions at each end. `end` is the size of the log. MUST be called only while every
@@ -453,6 +584,7 @@ export class WindowCounts {
       this.#unloaded.before = end;
       this.#unloaded.count += this.#tail.length;
       this.#tail.clear();
+      this.#layout = {};
     }
   }
 
@@ -464,6 +596,13 @@ export class WindowCounts {
     this.#unloaded = undefined;
     this.#boundary = end;
     this.#isComplete = false;
+    this.#layout = {};
+  }
+
+  /** Drops the counts of a department whose members change, and the fingers of its groups. */
+  forgetDepartment(departmentId: string): void {
+    this.counts.forgetDepartment(departmentId);
+    this.#fingers.clear();
   }
 
   /** Returns the stretch that must be loaded before the window is read as of `now`; undefined when nothing is missing. */
@@ -504,6 +643,90 @@ export class WindowCounts {
     }
   }
 
+  /**
+   * Counts the actions of some agents by equal parts of the window, the oldest first. Undefined if some actions are counted but
+   * not in memory. MUST be called after `advance`.
+   */
+  history(now: number, parts: number, isIn: (agentId: string) => boolean): readonly number[] | undefined {
+    if (this.#unloaded !== undefined) return undefined;
+    const counts = new Array<number>(parts).fill(0);
+    const isPartyIn = new Map<number, boolean>();
+    const add = (party: number, at: number): void => {
+      let counted = isPartyIn.get(party);
+      if (counted === undefined) {
+        counted = this.#parties.agentsOf(party).some(isIn);
+        isPartyIn.set(party, counted);
+      }
+      const part = Math.max(0, parts - 1 - Math.floor(((now - at) * parts) / this.windowMs));
+      if (counted) counts[part] = (counts[part] as number) + 1;
+    };
+    this.#head.forEach(add);
+    this.#tail.forEach(add);
+    return counts;
+  }
+
+  /**
+   * Returns the time from which a group with `past` actions has at most `kept - 1` of them in the window, so that it has `kept` with
+   * one more; `now` if that is so already, undefined if it never is or if the action that has to leave is not in memory. MUST be called
+   * after `advance`.
+   */
+  resetsAt(group: CountedGroup, now: number, past: number, kept: number): number | undefined {
+    if (kept <= 0) return undefined;
+    if (past < kept) return now;
+    const at = this.#timeOfNewest(group, past, kept);
+    return at === undefined ? undefined : at + this.windowMs;
+  }
+
+  /** Place of the oldest action from which on nothing is unloaded. */
+  get first(): number {
+    return this.#left + (this.#unloaded === undefined ? 0 : this.#head.length);
+  }
+
+  get end(): number {
+    return this.#left + this.#head.length + this.#tail.length;
+  }
+
+  get layout(): object {
+    return this.#layout;
+  }
+
+  partyAt(place: number): number {
+    const index = place - this.#left;
+    return index < this.#head.length ? this.#head.agentAt(index) : this.#tail.agentAt(index - this.#head.length);
+  }
+
+  #timeAt(place: number): number {
+    const index = place - this.#left;
+    return index < this.#head.length ? this.#head.timeAt(index) : this.#tail.timeAt(index - this.#head.length);
+  }
+
+  /** Returns the time of the nth newest of a group's actions; undefined if it is unloaded. */
+  #timeOfNewest(group: CountedGroup, past: number, nth: number): number | undefined {
+    const isIn = this.counts.testOf(group);
+    const place = isIn === undefined ? this.end - nth : this.#fingerOf(group, nth).find(this, nth, isIn);
+    if (place !== undefined && place >= this.first) return this.#timeAt(place);
+    return this.#timeOfOldest(past - nth, isIn);
+  }
+
+  /** Returns the time of one of a group's actions, counted from the oldest, from 0; undefined if it is not in the head. */
+  #timeOfOldest(index: number, isIn: PartyTest = () => true): number | undefined {
+    let left = index;
+    for (let place = 0; place < this.#head.length; place++) {
+      if (isIn(this.#head.agentAt(place)) && left-- === 0) return this.#head.timeAt(place);
+    }
+    return undefined;
+  }
+
+  #fingerOf({ agentId, departmentIds = [] }: CountedGroup, nth: number): NewestFinger {
+    const key = `${nth} ${agentId ?? departmentIds.join("+")}`;
+    const finger = this.#fingers.get(key) ?? new NewestFinger();
+    this.#fingers.delete(key);
+    this.#fingers.set(key, finger);
+    const [oldest] = this.#fingers.keys();
+    if (this.#fingers.size > MAX_FINGERS && oldest !== undefined) this.#fingers.delete(oldest);
+    return finger;
+  }
+
   /** Tests that history from the mirror may still be in the window as of `now`. */
   isMirrored(now: number): boolean {
     return now - this.windowMs < this.#mirroredUntil;
@@ -521,11 +744,13 @@ export class WindowCounts {
     this.#unloaded = count === 0 ? undefined : { from: history.nextIndex, before: missing.before, count };
     this.#mirroredUntil = history.source === "mirror" ? missing.after + missing.windowMs : Number.NEGATIVE_INFINITY;
     this.#isComplete = true;
+    this.#layout = {};
   }
 
   /** Moves a page of the unloaded stretch, whose actions are counted already, into the head. */
   #loadNextPage(missing: MissingHistory, history: History, unloaded: UnloadedSpan): void {
     this.#dropUntil(missing.after);
+    this.#layout = {};
     unloaded.count -= this.#addCounts(history.expired, -1);
     unloaded.count -= this.#pushEntries(history, Number.NEGATIVE_INFINITY).length;
     unloaded.from = history.nextIndex;
@@ -565,9 +790,14 @@ export class WindowCounts {
   }
 
   #dropUntil(limit: number): void {
-    while (this.#head.firstAt <= limit) this.counts.add(this.#head.shift(), -1);
+    while (this.#head.firstAt <= limit) this.#drop(this.#head);
     if (this.#head.length > 0 || this.#unloaded !== undefined || !this.#isComplete) return;
-    while (this.#tail.firstAt <= limit) this.counts.add(this.#tail.shift(), -1);
+    while (this.#tail.firstAt <= limit) this.#drop(this.#tail);
+  }
+
+  #drop(oldest: RingBuffer): void {
+    this.counts.add(oldest.shift(), -1);
+    this.#left += 1;
   }
 }
 
@@ -606,6 +836,16 @@ export class RingBuffer {
     this.#agents[slot] = agent;
     if (this.#tags !== undefined) this.#tags[slot] = tag;
     this.#length += 1;
+  }
+
+  /** Returns the time of an action, by its number from the oldest, from 0. */
+  timeAt(index: number): number {
+    return this.#times[this.#slot(index)] as number;
+  }
+
+  /** Returns the agent of an action, by its number from the oldest, from 0. */
+  agentAt(index: number): number {
+    return this.#agents[this.#slot(index)] as number;
   }
 
   /** Removes the newest action and returns its agent. MUST NOT be called on an empty ring. */

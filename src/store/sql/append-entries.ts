@@ -57,10 +57,33 @@ const CHANGED = {
   updated_seq: `coalesce(${size} + nullif(u.updated_seq, '')::int, x.updated_seq)`,
 } as const;
 
+/** The columns of an action's outcome, read from `o`. A later entry replaces what an earlier one wrote. */
+const OUTCOME = {
+  decision_id: "o.decision_id",
+  decision_seq: "o.decision_seq::bigint",
+  agent_id: "o.agent_id",
+  status: "o.status::smallint",
+  due_at_ms: "nullif(o.due_at_ms, '')::bigint",
+} as const;
+
+/** The columns of an amount in the pot of a budget, read from `b`. */
+const AMOUNT = {
+  pot: "b.pot",
+  at_ms: "b.at_ms::bigint",
+  decision_seq: "b.decision_seq::bigint",
+  seq: "b.seq::bigint",
+  state: "b.state::smallint",
+  agent_id: "b.agent_id",
+  principal_id: "nullif(b.principal_id, '')",
+  millionths: "b.millionths::bigint",
+} as const;
+
 /** Columns of the rows that the statement writes. */
 export type EntryColumn = keyof typeof ENTRY;
 export type CreatedEscalationColumn = keyof typeof CREATED;
 export type ChangedEscalationColumn = keyof typeof CHANGED | "escalation_id";
+export type OutcomeColumn = keyof typeof OUTCOME;
+export type AmountColumn = keyof typeof AMOUNT;
 
 const ENTRY_NAMES = Object.keys(ENTRY) as EntryColumn[];
 const CREATED_NAMES = Object.keys(CREATED) as CreatedEscalationColumn[];
@@ -69,12 +92,17 @@ const CHANGED_NAMES: ChangedEscalationColumn[] = [
   ...(Object.keys(CHANGED) as (keyof typeof CHANGED)[]),
 ];
 
+const OUTCOME_NAMES = Object.keys(OUTCOME) as OutcomeColumn[];
+const AMOUNT_NAMES = Object.keys(AMOUNT) as AmountColumn[];
+
 /** Names of the parameters, in their order. */
 export const APPEND_PARAMETERS: readonly string[] = [
   ...SINGLES,
   ...ENTRY_NAMES.map((column) => `entry.${column}`),
   ...CREATED_NAMES.map((column) => `created.${column}`),
   ...CHANGED_NAMES.map((column) => `changed.${column}`),
+  ...OUTCOME_NAMES.map((column) => `outcomes.${column}`),
+  ...AMOUNT_NAMES.map((column) => `amounts.${column}`),
 ];
 
 /** The values of the statement: single ones, and the texts of the rows by column. */
@@ -82,6 +110,8 @@ export type AppendedBatch = Readonly<Record<Single, unknown>> & {
   readonly entries: ColumnTexts<EntryColumn>;
   readonly created: ColumnTexts<CreatedEscalationColumn>;
   readonly changed: ColumnTexts<ChangedEscalationColumn>;
+  readonly outcomes: ColumnTexts<OutcomeColumn>;
+  readonly amounts: ColumnTexts<AmountColumn>;
 };
 
 /** The values of each column, joined by line feeds; null if all of them are empty. */
@@ -108,6 +138,14 @@ function tableOf(columns: readonly string[], before: number): string {
 const ENTRY_TABLE = tableOf(ENTRY_NAMES, SINGLES.length);
 const CREATED_TABLE = tableOf(CREATED_NAMES, SINGLES.length + ENTRY_NAMES.length);
 const CHANGED_TABLE = tableOf(CHANGED_NAMES, SINGLES.length + ENTRY_NAMES.length + CREATED_NAMES.length);
+const OUTCOME_TABLE = tableOf(
+  OUTCOME_NAMES,
+  SINGLES.length + ENTRY_NAMES.length + CREATED_NAMES.length + CHANGED_NAMES.length,
+);
+const AMOUNT_TABLE = tableOf(
+  AMOUNT_NAMES,
+  SINGLES.length + ENTRY_NAMES.length + CREATED_NAMES.length + CHANGED_NAMES.length + OUTCOME_NAMES.length,
+);
 
 // A tree of n leaves holds n minus bits(n) perfect subtrees of two leaves or more, each completed by one leaf. So leaf i
 // completes 1 + bits(i) - bits(i + 1) of them, and where their roots begin follows from the sizes of the trees before.
@@ -128,7 +166,7 @@ export const SUBTREE_HASHES = `nullif(substr(${$("subtreeRoots")}::bytea,
  * array value by value, and the server would parse it again.
  *
  * Returns one row `{now}`, the server's clock in epoch milliseconds, or no row when another writer was first. Fails with a unique
- * violation (23505) when one of the decisions exists already.
+ * violation (23505) when one of the entries exists already.
  */
 export const appendEntries = {
   name: "append-entries",
@@ -154,6 +192,15 @@ export const appendEntries = {
       used_at_ms = case when nullif(u.used_by, '') is null then x.used_at_ms else ${$("atMs")} end
     from head, ${CHANGED_TABLE} as u (${CHANGED_NAMES.join(", ")})
     where x.workspace_id = ${$("workspaceId")} and x.escalation_id = u.escalation_id
+  ), tracked as (
+    insert into action_outcome (workspace_id, ${OUTCOME_NAMES.join(", ")})
+    select ${$("workspaceId")}, ${Object.values(OUTCOME).join(", ")}
+    from head, ${OUTCOME_TABLE} as o (${OUTCOME_NAMES.join(", ")})
+    on conflict (workspace_id, decision_id) do update set status = excluded.status, due_at_ms = excluded.due_at_ms
+  ), paid as (
+    insert into budget_amount (workspace_id, ${AMOUNT_NAMES.join(", ")})
+    select ${$("workspaceId")}, ${Object.values(AMOUNT).join(", ")}
+    from head, ${AMOUNT_TABLE} as b (${AMOUNT_NAMES.join(", ")})
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
     case when ${$("wakeUp")}::text is not null then pg_notify('acp_log', ${$("wakeUp")}) end as notified from head`,
@@ -163,5 +210,7 @@ export const appendEntries = {
     ...ENTRY_NAMES.map((column) => batch.entries[column]),
     ...CREATED_NAMES.map((column) => batch.created[column]),
     ...CHANGED_NAMES.map((column) => batch.changed[column]),
+    ...OUTCOME_NAMES.map((column) => batch.outcomes[column]),
+    ...AMOUNT_NAMES.map((column) => batch.amounts[column]),
   ],
 };

@@ -55,7 +55,7 @@ const MAY_BE_EVENT = "(kind = 1 or decision >= 2)";
  * Reads entries that may be events of a webhook, oldest first, and the index `end` up to which the log was searched, at most
  * `size`, the size of the log in the same snapshot. Allowed actions cost nothing, since the index excludes them. MAY return
  * other changes too, because their type is searched as text.
- * Parameters: workspace, first index, decisions, texts of which a change has one, most rows.
+ * Parameters: workspace, first index, decisions and numbers of outcomes, texts of which a change has one, most rows.
  * Without events it returns one row without `seq`; no row: no such workspace.
  */
 export const readWebhookEvents = {
@@ -69,6 +69,34 @@ export const readWebhookEvents = {
       order by seq limit $5
     ) e on true
     where h.workspace_id = $1 order by e.seq`,
+};
+
+/**
+ * Counts the events after the cursors of webhooks. `goesOn` is true if the log has more entries than are searched. The canonical text
+ * of a change ends with its type and workspace, which no text within it can forge. An escalation that is asked for again is no event,
+ * and has no row of its own.
+ * Parameters: workspace, webhooks, most entries to search, most events to count, the decision that escalates, then in pairs
+ * events and their decisions or outcomes, events and the endings of their changes.
+ */
+export const countWebhookBacklogs = {
+  name: "count-webhook-backlogs",
+  text: `select w.webhook_id as "webhookId", waiting.count, h.seq > w.next_seq + $3::bigint as "goesOn"
+    from webhook w join ledger_head h on h.workspace_id = w.workspace_id
+    cross join lateral (
+      select count(*)::int as count from (
+        select from ledger_entry e
+        where e.workspace_id = $1 and e.seq >= w.next_seq and e.seq < least(h.seq, w.next_seq + $3::bigint)
+          and ${MAY_BE_EVENT}
+          and (exists (select from unnest($6::text[], $7::smallint[]) as d (event, decision)
+              where d.event = any(w.events) and d.decision = e.decision
+                and (d.decision <> $5::smallint or exists (
+                  select from escalation s where s.workspace_id = $1 and s.created_seq = e.seq)))
+            or (e.kind = 1 and exists (select from unnest($8::text[], $9::text[]) as c (event, ending)
+              where c.event = any(w.events) and right(e.body, length(c.ending)) = c.ending)))
+        limit $4
+      ) found
+    ) waiting
+    where w.workspace_id = $1 and w.webhook_id = any($2::text[])`,
 };
 
 /**

@@ -5,9 +5,9 @@ import { BODY_AS_JSON } from "./sealed-body.ts";
  * `ledger_entry_agent` eligible: without statistics, as after a restore or a burst of appends, the planner would choose it
  * and sort the whole stretch for every page.
  */
-const IS_DECISION = "kind <> 1";
+const IS_DECISION = "kind <> 1 and kind <> 3 and kind <> 4";
 /** Condition for decisions that change trust and count in windows. */
-export const IS_COUNTED = "kind <> 1 and kind <> 2";
+export const IS_COUNTED = "kind <> 1 and kind <> 2 and kind <> 3 and kind <> 4";
 
 const COLUMNS = `leaf_hash as "leafHash", body`;
 /** Cuts a page, newest first, after a number of bytes of its entries; one surplus entry shows that the list continues. */
@@ -57,6 +57,19 @@ export const listDecisionsOfSession = {
 };
 
 /**
+ * Lists the decisions whose outcome has a status, from the index that begins with it. Parameters: as `listDecisions`, then the
+ * status, the agent or null, and the session or null.
+ */
+export const listDecisionsByOutcome = {
+  name: "list-decisions-by-outcome",
+  text: newestByBytes(`select seq, leaf_hash, body from action_outcome o
+    join ledger_entry e on e.workspace_id = o.workspace_id and e.seq = o.decision_seq
+    where o.workspace_id = $1 and o.status = $11 and o.decision_seq >= $2 and o.decision_seq < $3
+      and ${IS_DECISION} and ${LISTED} and ($12::text is null or e.agent_id = $12)
+      and ($13::text is null or session_id = $13) order by o.decision_seq desc limit $5`),
+};
+
+/**
  * Reads the time of the last decision of each of some agents, each from the end of its part of the index; no row for an agent
  * without one. Parameters: workspace, agents.
  */
@@ -89,6 +102,27 @@ export const readDecisionsOfAgentFrom = {
   name: "read-decisions-of-agent-from",
   text: cutByBytes(`select seq, leaf_hash, body from ledger_entry
     where workspace_id = $1 and kind in (0, 2) and ${STRETCH} and agent_id = $7 order by ledger_entry.seq limit $5`),
+};
+
+/**
+ * Conditions of a stretch with the entries about decisions: such an entry has a number from 16 on in `decision`, and belongs to an
+ * allowed action.
+ */
+const FOLLOWED = `kind <> 1 and seq >= $2 and seq < $3
+  and ($4::smallint is null or decision = $4 or ($4 = 1 and decision >= 16))`;
+
+/** Reads decisions with their claims and outcomes between two indexes, oldest first. Parameters: as `readDecisionsFrom`. */
+export const readFollowedFrom = {
+  name: "read-followed-from",
+  text: cutByBytes(`select seq, leaf_hash, body from ledger_entry
+    where workspace_id = $1 and ${FOLLOWED} order by ledger_entry.seq limit $5`),
+};
+
+/** Reads the same for one agent. Parameters: as `readDecisionsFrom`, then the agent. */
+export const readFollowedOfAgentFrom = {
+  name: "read-followed-of-agent-from",
+  text: cutByBytes(`select seq, leaf_hash, body from ledger_entry
+    where workspace_id = $1 and ${FOLLOWED} and agent_id = $7 order by ledger_entry.seq limit $5`),
 };
 
 /**

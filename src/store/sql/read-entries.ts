@@ -12,7 +12,7 @@ const headColumn = (column: string): string => `(select ${column} from ledger_he
  */
 export const readEntriesFrom = {
   name: "read-entries-from",
-  text: `select ${COLUMNS}, case when kind = 1 then body end as body,
+  text: `select ${COLUMNS}, case when kind in (1, 3, 4) then body end as body,
       case when seq = ${headColumn("seq")} - 1 then ${headColumn("frontier")} end as frontier
     from ledger_entry where workspace_id = $1 and seq >= $2 and seq < ${headColumn("seq")}
     order by ledger_entry.seq limit $3`,
@@ -35,6 +35,18 @@ export const readEntriesById = {
   text: `select seq::float8 as seq, at_ms::float8 as "atMs", kind, entry_id as "entryId", agent_id as "agentId", decision,
       leaf_hash as "leafHash", body
     from ledger_entry where workspace_id = $1 and entry_id = any($2::text[])`,
+};
+
+/**
+ * Reads the claims and outcomes of some decisions. Most decisions have neither, which the table of outcomes tells without a look into
+ * the log. Parameters: workspace, decisions. Order is not guaranteed.
+ */
+export const readFollowUpRows = {
+  name: "read-follow-up-rows",
+  text: `select e.seq::float8 as seq, e.entry_id as "entryId", e.leaf_hash as "leafHash", e.body
+    from action_outcome o cross join unnest(array['clm', 'out', 'stl']) as prefix
+    join ledger_entry e on e.workspace_id = $1 and e.entry_id = (prefix || substr(o.decision_id, 4)) collate "C"
+    where o.workspace_id = $1 and o.decision_id = any($2::text[])`,
 };
 
 /** Reads the action types of decisions. Parameters: workspace, indexes. Order is not guaranteed. */

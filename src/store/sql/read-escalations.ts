@@ -49,21 +49,20 @@ const cutByBytes = (rows: string, bytes: string): string =>
 export const readEscalationChanges = {
   name: "read-escalation-changes",
   text: cutByBytes(
-    `select c.seq::float8 as seq, c.kind, x.at_ms::float8 as "atMs", ${ESCALATION_COLUMNS}
+    `select e.seq::float8 as seq, e.kind, x.at_ms::float8 as "atMs", ${ESCALATION_COLUMNS}
     from (
-      select escalation_id, created_seq as seq, 'created' as kind
+      select *, created_seq as seq, 'created' as kind
       from escalation where workspace_id = $1 and created_seq >= $2 and created_seq < $3
       union all
-      select escalation_id, updated_seq, 'updated'
+      select *, updated_seq, 'updated'
       from escalation where workspace_id = $1 and updated_seq >= $2 and updated_seq < $3
       union all
-      select escalation_id, resolved_seq, 'resolved'
+      select *, resolved_seq, 'resolved'
       from escalation where workspace_id = $1 and resolved_seq >= $2 and resolved_seq < $3
       order by seq limit $4
-    ) c
-    join escalation e on e.workspace_id = $1 and e.escalation_id = c.escalation_id
+    ) e
     join ledger_entry l on l.workspace_id = $1 and l.seq = e.created_seq
-    join ledger_entry x on x.workspace_id = $1 and x.seq = c.seq`,
+    join ledger_entry x on x.workspace_id = $1 and x.seq = e.seq`,
     "$5",
   ),
 };
@@ -89,7 +88,7 @@ export const readExpired = {
 /** Reads the earliest expiry of pending escalations, by workspace. Parameter: latest time, epoch milliseconds. */
 export const readNextExpiries = {
   name: "read-next-expiries",
-  text: `select workspace_id as "workspaceId", min(expires_at_ms)::float8 as "expiresAtMs"
+  text: `select workspace_id as "workspaceId", min(expires_at_ms)::float8 as "dueAtMs"
     from escalation where status = 1 and expires_at_ms <= $1 group by workspace_id`,
 };
 

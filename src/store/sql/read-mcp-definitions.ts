@@ -44,3 +44,17 @@ export const readNamedMcpPins = `select ${COLUMNS} from mcp_definition v ${joine
  */
 export const readMcpDefinitions = `select ${COLUMNS}, v.definition, v.first_seen_at_ms::float8 as "firstSeenAtMs"
     from mcp_definition v ${joined("d.latest, d.active, d.before", NAMED)}`;
+
+/**
+ * Counts the definitions of some servers whose latest version waits to be accepted: those without an accepted version, and those
+ * with one. Servers without any have no row. Parameters: workspace, servers as a
+ * JSON array.
+ */
+export const countWaitingMcpDefinitions = `select server,
+      (count(*) filter (where not has_accepted))::int as fresh, (count(*) filter (where has_accepted))::int as changed
+    from (
+      select server, bool_or(accepted_at_ms is not null) as has_accepted,
+        max(version) > coalesce(max(version) filter (where accepted_at_ms is not null), 0) as waits
+      from mcp_definition where workspace_id = $1 and server in (select jsonb_array_elements_text($2::jsonb)) group by server, kind, name
+    ) d
+    where waits group by server`;

@@ -15,7 +15,7 @@ export const readTreeHashes = {
  */
 export const readSealedEntries = {
   name: "read-sealed-entries",
-  text: `select seq::float8 as seq, kind <> 1 as "isDecision", leaf_hash as "leafHash", body from (
+  text: `select seq::float8 as seq, kind, leaf_hash as "leafHash", body from (
       select seq, kind, leaf_hash, body,
         sum(octet_length(body)) over (order by seq) - octet_length(body) as bytes_before
       from ledger_entry where workspace_id = $1 and seq >= $2 and seq < $3 order by seq limit $4
@@ -25,7 +25,7 @@ export const readSealedEntries = {
 /** Finds the index of a decision. Parameters: workspace, decision. No row: no such decision. */
 export const findDecision = {
   name: "find-decision",
-  text: "select seq::float8 as seq from ledger_entry where workspace_id = $1 and entry_id = $2 and kind <> 1",
+  text: "select seq::float8 as seq from ledger_entry where workspace_id = $1 and entry_id = $2 and kind in (0, 2)",
 };
 
 /**

@@ -13,8 +13,16 @@ export const readHead = {
       w.escalation_ttl_seconds as "escalationTtlSeconds", w.approval_ttl_seconds as "approvalTtlSeconds",
       w.four_eyes as "fourEyes", w.max_pending_escalations_per_agent as "maxPendingEscalationsPerAgent",
       w.key_ttl_days as "keyTtlDays", w.halted,
+      w.rate_limit_key as "rateLimitKey", w.rate_limit_workspace as "rateLimitWorkspace",
+      w.outcomes, w.outcome_timeout_seconds as "outcomeTimeoutSeconds",
       w.trust_seq::float8 as "trustSeq"
     from ledger_head h join workspace w using (workspace_id) where workspace_id = $1`,
+};
+
+/** Reads the limits of the rate of calls; without the log, since each process that answers a call needs them. */
+export const readRateLimits = {
+  name: "read-rate-limits",
+  text: `select rate_limit_key as "perKey", rate_limit_workspace as "perWorkspace" from workspace where workspace_id = $1`,
 };
 
 /** Reads the agents in the order of their registration. */

@@ -1,3 +1,4 @@
+import { IS_COUNTED } from "./read-decisions.ts";
 import { BODY_AS_JSON } from "./sealed-body.ts";
 
 /*
@@ -54,7 +55,8 @@ export const countDecisionsOfAgent = {
 // Only bodies that may hold reasons are parsed: most decisions allow, and no mandate observes them.
 const countReasons = (decisions: string): string => `with looked as materialized (
     select case when decision >= 2 then coalesce(${BODY_AS_JSON} -> 'reasons', '[{"code":"DEFAULT"}]') end as reasons,
-      case when strpos(body, '"observed":[') > 0 then ${BODY_AS_JSON} -> 'observed' end as observed
+      case when strpos(body, '"observed":[') > 0 then ${BODY_AS_JSON} -> 'observed' end as observed,
+      case when strpos(body, '"mandates":[') > 0 then ${BODY_AS_JSON} -> 'mandates' end as mandates
     from (select seq, decision, body from ledger_entry where ${decisions} order by seq desc limit $4) newest
   )
   select (select count(*)::float8 from looked) as looked,
@@ -71,20 +73,26 @@ const countReasons = (decisions: string): string => `with looked as materialized
       from looked cross join lateral json_to_recordset(looked.observed)
         as o (mandate_id text, version integer, would_decide text, reasons json)
       group by o.mandate_id, o.version order by count(*) desc, o.mandate_id, o.version limit $6
-    ) each) as observed`;
+    ) each) as observed,
+    (select coalesce(json_agg(each), '[]') from (
+      select m.mandate_id as "mandateId", count(*) filter (where m.decision = 'allow') as allow,
+        count(*) filter (where m.decision = 'block') as block, count(*) filter (where m.decision = 'escalate') as escalate
+      from looked cross join lateral json_to_recordset(looked.mandates) as m (mandate_id text, decision text)
+      group by m.mandate_id order by count(*) desc, m.mandate_id limit $7
+    ) each) as firings`;
 
 /**
- * Reads the most frequent reasons of blocked and escalated decisions, and the decisions that observing mandates would have
- * made, from the newest decisions between two indexes. Parameters: workspace, first index, index to stop before, most
- * decisions, most reasons, most versions of mandates.
+ * Reads the most frequent reasons of blocked and escalated decisions, the decisions that observing mandates would have made, and
+ * the mandates that fired, from the newest decisions between two indexes. Parameters: workspace, first index, index to stop
+ * before, most decisions, most reasons, most versions of observing mandates, most mandates that fired.
  */
 export const readTopReasons = {
   name: "read-top-reasons",
-  text: countReasons("workspace_id = $1 and seq >= $2 and seq < $3 and kind <> 1 and kind <> 2"),
+  text: countReasons(`workspace_id = $1 and seq >= $2 and seq < $3 and ${IS_COUNTED}`),
 };
 
 /** Reads the same for one agent. Parameters: as `readTopReasons`, then the agent. */
 export const readTopReasonsOfAgent = {
   name: "read-top-reasons-of-agent",
-  text: countReasons("workspace_id = $1 and seq >= $2 and seq < $3 and kind in (0, 2) and kind <> 2 and agent_id = $7"),
+  text: countReasons("workspace_id = $1 and seq >= $2 and seq < $3 and kind in (0, 2) and kind <> 2 and agent_id = $8"),
 };

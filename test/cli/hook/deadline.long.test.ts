@@ -21,8 +21,7 @@ describe("the hook of a coding agent", () => {
   });
   after(() => folder?.remove());
 
-  it("blocks before the client's own time is up: when nothing answers, when an answer drips, and when an event does not end.", async function () {
-    this.timeout(90_000);
+  it("blocks before the client's own time is up: when nothing answers, when an answer drips, and when an event does not end.", async () => {
     const silent = await serve(() => undefined);
     const dripping = await serve(drip);
     const lines: string[] = [];

@@ -71,6 +71,29 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
     expect(ids).to.deep.equal(pairs.map(([requestId, escalationId]) => presentationId(requestId, escalationId)));
   });
 
+  it("tells a caller and a model when to try again as the TypeScript client does.", async () => {
+    const text = await readFile(join(ROOT, "test/testdata/client/retry-after.json"), "utf8");
+    const cases = JSON.parse(text) as readonly { readonly retry_after: string | null; readonly text: string }[];
+    const code = [
+      "import json, sys",
+      "from datetime import datetime",
+      "from agent_control_plane import AgentBlockedError",
+      "from agent_control_plane.results import InterceptReason",
+      "from agent_control_plane._model_text import blocked_text",
+      "time = lambda text: None if text is None else datetime.fromisoformat(text.replace('Z', '+00:00'))",
+      "told = []",
+      "for each in json.loads(sys.argv[1]):",
+      "    reasons = [InterceptReason('LIMIT_EXCEEDED', 'too many', resets_at=time(reason.get('resets_at')),",
+      "        decision=reason.get('decision')) for reason in each['reasons']]",
+      "    after = AgentBlockedError('no', 'block', reasons=reasons).retry_after",
+      "    text = blocked_text('pay', reasons, time(each['now']))",
+      "    told.append([after and after.isoformat(timespec='milliseconds'), text.endswith(each['text'])])",
+      "print(json.dumps(told))",
+    ].join("\n");
+    const told = JSON.parse(await python("-c", code, text));
+    expect(told).to.deep.equal(cases.map((each) => [each.retry_after?.replace("Z", "+00:00") ?? null, true]));
+  });
+
   it("shares a process with the packages that define the same protos.", async () => {
     const protos = join(dirname(environment.wheel), "staged", "protos");
     const others = ["google/rpc/status.proto", "google/rpc/error_details.proto", "google/api/annotations.proto"];

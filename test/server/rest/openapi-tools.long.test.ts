@@ -22,8 +22,7 @@ function programOfGuide(): string {
 describe("the document at /openapi.json", () => {
   let service: TestService;
   let text: string;
-  before(async function () {
-    this.timeout(180_000);
+  before(async () => {
     service = await startService();
     text = await (await fetch(`${service.http}/openapi.json`)).text();
   });
@@ -31,15 +30,13 @@ describe("the document at /openapi.json", () => {
     await service?.stop();
   });
 
-  it("passes the recommended rules of redocly without a warning.", async function () {
-    this.timeout(60_000);
+  it("passes the recommended rules of redocly without a warning.", async () => {
     const config = await createConfig({ extends: ["recommended"] });
     const problems = await lintFromString({ source: text, absoluteRef: "/openapi.json", config });
     expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).to.deep.equal([]);
   });
 
-  it("gives openapi-typescript the types with which openapi-fetch calls the service.", async function () {
-    this.timeout(120_000);
+  it("gives openapi-typescript the types with which openapi-fetch calls the service.", async () => {
     const folder = await mkdtemp(join(tmpdir(), "acp-openapi-"));
     try {
       await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));

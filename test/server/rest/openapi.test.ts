@@ -115,8 +115,7 @@ describe("openApiFromServices", () => {
     );
   });
 
-  it("requires of a request exactly the fields without which the rules of the proto refuse it.", function () {
-    this.timeout(20_000);
+  it("requires of a request exactly the fields without which the rules of the proto refuse it.", () => {
     const validator = createValidator();
     for (const { input } of METHODS) {
       const result = validator.validate(input, create(input));
@@ -193,13 +192,18 @@ describe("openApiFromServices", () => {
   });
 
   it("names the key, in either header, as the security of every operation but the service's open pages.", () => {
-    const { api_key, bearer } = document.components.securitySchemes;
+    const { api_key, bearer, metrics_token } = document.components.securitySchemes;
     expect(api_key).to.include({ type: "apiKey", in: "header", name: "X-API-Key" });
     expect(bearer).to.include({ type: "http", scheme: "bearer" });
     expect(document.security).to.deep.equal([{ api_key: [] }, { bearer: [] }]);
-    const open = operations.filter(({ security }) => security !== undefined).map(({ operationId }) => operationId);
+    const apart = operations.filter(({ security }) => security !== undefined);
+    const open = apart.filter(({ security }) => (security as unknown[]).length === 0).map((each) => each.operationId);
     expect(open).to.include("Service_Health").and.not.include("EnforcementService_Intercept");
     expect(open.every((id) => id.startsWith("Service_"))).to.equal(true);
+    // The metrics have a token of their own besides.
+    expect(metrics_token).to.include({ type: "http", scheme: "bearer" });
+    expect(apart.filter(({ operationId }) => !open.includes(operationId))).to.have.lengthOf(1);
+    expect(paths["/metrics"].get.security).to.deep.equal([{ metrics_token: [] }, { api_key: [] }, { bearer: [] }]);
   });
 
   it("lists query parameters.", () => {

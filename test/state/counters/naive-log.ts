@@ -23,7 +23,15 @@ export function membershipOf(departments: Departments): Membership {
 
 /** A counter over `pay*` that counts an agent's actions of the last second, with what a test changes of it. */
 export function counterSpec(change: Partial<CounterSpec> = {}): CounterSpec {
-  return { key: "pay*", patterns: ["pay*"], countDecisions: [], windowMs: 1000, scope: "agent", ...change };
+  return {
+    key: "pay*",
+    patterns: ["pay*"],
+    excluded: [],
+    countDecisions: [],
+    windowMs: 1000,
+    scope: "agent",
+    ...change,
+  };
 }
 
 /**
@@ -48,10 +56,30 @@ export function naiveCount(
     (entry) =>
       [entry.agentId, entry.principalId ?? entry.agentId].some(isMember) &&
       entry.actionType.startsWith("pay") &&
+      !counter.excluded.includes(entry.actionType) &&
       entry.at > now - counter.windowMs &&
       (counter.countDecisions.length === 0 || counter.countDecisions.includes(entry.decision)),
   );
   return counted.length + 1;
+}
+
+/** Lists the times at which the count of a group may fall: the present, and each end of an action in the log. */
+const momentsOf = (log: readonly HistoryEntry[], { windowMs }: CounterSpec, now: number): readonly number[] =>
+  [...new Set([now, ...log.map(({ at }) => at + windowMs)])].filter((moment) => moment >= now).sort((a, b) => a - b);
+
+/**
+ * Finds the first time from `now` on at which one more action would not exceed `maxCount`; undefined if there is none. The action at
+ * hand is in the log, if it counts.
+ */
+export function naiveReset(
+  log: readonly HistoryEntry[],
+  counter: CounterSpec,
+  membership: Membership,
+  agentId: string,
+  { now, maxCount }: { readonly now: number; readonly maxCount: number },
+): number | undefined {
+  const fits = (moment: number): boolean => naiveCount(log, counter, membership, agentId, moment) <= maxCount;
+  return momentsOf(log, counter, now).find(fits);
 }
 
 function countsOf(entries: readonly HistoryEntry[]): HistoryCount[] {

@@ -27,8 +27,8 @@ function createMembership() {
 }
 
 function spec(steps: readonly string[], change: Partial<OrderedSpec> = {}): OrderedSpec {
-  const whole = { steps, countDecisions: [], windowMs: WINDOW_MS, scope: "agent" as const, ...change };
-  return { key: JSON.stringify([whole.steps, whole.countDecisions, whole.scope]), ...whole };
+  const whole = { steps, excluded: [], countDecisions: [], windowMs: WINDOW_MS, scope: "agent" as const, ...change };
+  return { key: JSON.stringify([whole.steps, whole.countDecisions, whole.scope, ...whole.excluded]), ...whole };
 }
 
 const SPECS: readonly OrderedSpec[] = [
@@ -39,10 +39,11 @@ const SPECS: readonly OrderedSpec[] = [
   spec(["read", "write", "send"], { scope: "department" }),
   spec(["read", "write", "send"], { scope: "department", departmentId: "y", windowMs: 150 }),
   spec(["write", "read", "write", "send"], { scope: "workspace" }),
+  spec(["*e*", "send"], { excluded: ["write", "re*d"] }),
 ];
 
 const stepMatches = (pattern: string, type: string): boolean =>
-  pattern.endsWith("*") ? type.startsWith(pattern.slice(0, -1)) : type === pattern;
+  new RegExp(`^${pattern.replaceAll("*", ".*")}$`).test(type);
 
 /** Tries every way to pick actions in order for the steps but the last, and gives the latest beginning of any. */
 function naiveStart(past: readonly HistoryEntry[], steps: readonly string[]): number | undefined {
@@ -62,13 +63,13 @@ function naiveStart(past: readonly HistoryEntry[], steps: readonly string[]): nu
 function naiveRead(
   past: readonly HistoryEntry[],
   membership: Membership,
-  { steps, scope, departmentId, countDecisions, windowMs }: OrderedSpec,
+  { steps, excluded, scope, departmentId, countDecisions, windowMs }: OrderedSpec,
   agentId: string,
   now: number,
 ): number | undefined {
   const departmentIds = departmentId === undefined ? membership.departmentsOf(agentId) : [departmentId];
   const isCounted = (entry: HistoryEntry): boolean => {
-    if (entry.at <= now - windowMs) return false;
+    if (entry.at <= now - windowMs || excluded.some((each) => stepMatches(each, entry.actionType))) return false;
     if (countDecisions.length > 0 && !countDecisions.includes(entry.decision)) return false;
     if (scope === "workspace") return true;
     if (scope === "agent" || departmentIds.length === 0) return entry.agentId === agentId;

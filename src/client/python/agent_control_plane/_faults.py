@@ -25,6 +25,12 @@ _NETWORK_FAULT = re.compile(
 _NOT_CONNECTED = re.compile(r"failed to connect to remote host|dns resolution failed|domain name not found", re.IGNORECASE)
 #: Faults of an open connection that show another protocol.
 _OTHER_PROTOCOL = re.compile(r"http1\.x server|failed parsing HTTP/2", re.IGNORECASE)
+#: Faults of a service whose certificate is not trusted.
+_UNTRUSTED = re.compile(r"certificate.verify.failed", re.IGNORECASE)
+#: Faults of a connection that the other side ended at once, as a service does without the certificate that it asks for.
+_TURNED_AWAY = re.compile(
+    r"endpoint read failed|socket closed|connection reset|certificate.required|bad.certificate|unknown.ca", re.IGNORECASE
+)
 _TOO_MANY_REQUESTS = "http2 header with status: 429"
 #: Code of a fault that only another configuration fixes.
 _CONFIGURATION_CODE = "FAILED_PRECONDITION"
@@ -75,9 +81,21 @@ def _foreign_error(code: str, text: str) -> ControlPlaneRequestError:
         return ControlPlaneRequestError("RESOURCE_EXHAUSTED", text)
     is_foreign = _CONNECTION_FAILED.search(text) or _OTHER_PROTOCOL.search(text)
     if is_foreign and not _NETWORK_FAULT.search(text):
-        return ControlPlaneRequestError(_CONFIGURATION_CODE, f"there is no control plane at the address: {text}")
+        return ControlPlaneRequestError(
+            _CONFIGURATION_CODE, f"there is no control plane at the address: {text}{_advice_for(text)}"
+        )
+    advice = _advice_for(text) if _CONNECTION_FAILED.search(text) else ""
     reached = _NOT_CONNECTED.search(text) is None
-    return ControlPlaneRequestError(code, f"the control plane did not answer: {text}", reached=reached)
+    return ControlPlaneRequestError(code, f"the control plane did not answer: {text}{advice}", reached=reached)
+
+
+def _advice_for(text: str) -> str:
+    """Says what to set for a connection that failed for want of a certificate; empty for a fault of another kind."""
+    if _UNTRUSTED.search(text):
+        return "; `credentials` must trust the issuer of the service's certificate"
+    if _TURNED_AWAY.search(text):
+        return "; if the service asks for certificates of clients, `credentials` must have one of an issuer that it takes"
+    return ""
 
 
 def broken_stream(error: Exception) -> ControlPlaneRequestError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
 from ._json import copy_json, struct_from
@@ -65,7 +66,14 @@ def _reason_from(reason: resources.Reason) -> InterceptReason:
         rule=optional(reason, "rule"),
         argument=optional(reason, "argument"),
         would_pass=optional(reason, "would_pass"),
+        remaining=optional(reason, "remaining"),
+        resets_at=_time_from(reason.resets_at) if reason.HasField("resets_at") else None,
+        decision=_DECISIONS.get(reason.decision),
     )
+
+
+def _time_from(timestamp: Any) -> datetime:
+    return datetime.fromtimestamp(timestamp.seconds, timezone.utc) + timedelta(microseconds=timestamp.nanos // 1_000)
 
 
 def optional(message: Any, name: str) -> Optional[Any]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Optional
 
-from .results import InterceptReason, Rejection
+from .results import InterceptReason, Rejection, retry_after_from
 
 _UNCHANGED = "Do not try it again unchanged."
 
@@ -23,11 +24,23 @@ def _sentence(text: str) -> str:
     return trimmed if trimmed.endswith((".", "!", "?")) else f"{trimmed}."
 
 
-def blocked_text(action_type: str, reasons: Sequence[InterceptReason]) -> str:
-    """Text about a block."""
+def _moment_text(at: datetime, now: datetime) -> str:
+    """Writes a time up to the next full second, with its day if that is another one than today's: `14:05:10 UTC`."""
+    whole = at if at.microsecond == 0 else at.replace(microsecond=0) + timedelta(seconds=1)
+    return whole.strftime("%H:%M:%S UTC" if whole.date() == now.date() else "%Y-%m-%d %H:%M:%S UTC")
+
+
+def _retry_text(at: datetime, now: Optional[datetime]) -> str:
+    return f"You may try it again after {_moment_text(at, now or datetime.now(timezone.utc))}."
+
+
+def blocked_text(action_type: str, reasons: Sequence[InterceptReason], now: Optional[datetime] = None) -> str:
+    """Text about a block. Where limits alone refused the action, it says when it may be tried again."""
     why = [_sentence(reason.message) for reason in reasons]
     would_pass = dict.fromkeys(_sentence(reason.would_pass) for reason in reasons if reason.would_pass is not None)
-    return " ".join([_not_carried_out(action_type, "it is not permitted."), *why, *would_pass, _UNCHANGED])
+    retry_after = retry_after_from(reasons)
+    then = _UNCHANGED if retry_after is None else _retry_text(retry_after, now)
+    return " ".join([_not_carried_out(action_type, "it is not permitted."), *why, *would_pass, then])
 
 
 def rejected_text(action_type: str, rejection: Optional[Rejection]) -> str:
@@ -45,10 +58,14 @@ def rejected_text(action_type: str, rejection: Optional[Rejection]) -> str:
     return " ".join([_not_carried_out(action_type, "a person rejected it."), *words, *instead, _UNCHANGED])
 
 
-def unanswered_text(action_type: str) -> str:
-    """Text about an approval that did not come."""
+def unanswered_text(
+    action_type: str, reasons: Sequence[InterceptReason] = (), now: Optional[datetime] = None
+) -> str:
+    """Text about an approval that did not come. `reasons` asked for it."""
     why = "it needs a person's approval, and nobody answered in time."
-    return f"{_not_carried_out(action_type, why)} You may ask for it again later."
+    retry_after = retry_after_from(reasons)
+    then = "You may ask for it again later." if retry_after is None else _retry_text(retry_after, now)
+    return f"{_not_carried_out(action_type, why)} {then}"
 
 
 def unchecked_text(action_type: str) -> str:

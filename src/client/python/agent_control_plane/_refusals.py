@@ -34,7 +34,7 @@ def rejection_error(
     action: Action, escalation_id: str, asked: InterceptResult, rejection: Optional[Rejection]
 ) -> AgentBlockedError:
     """Creates the error of a call whose escalation was rejected."""
-    return AgentBlockedError(
+    error = AgentBlockedError(
         f"`{action.action_type}` {_how_rejected(escalation_id, rejection)}",
         "escalate",
         reasons=asked.reasons,
@@ -43,6 +43,9 @@ def rejection_error(
         note=None if rejection is None else rejection.note,
         for_model=rejected_text(action.action_type, rejection),
     )
+    # The person's answer holds also once a limit has room again.
+    error.retry_after = None
+    return error
 
 
 def _how_rejected(escalation_id: str, rejection: Optional[Rejection]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Optional
 
-from .results import InterceptReason
+from .results import InterceptReason, retry_after_from
 
 Change = Literal["deactivated", "revoked", "killed"]
 
@@ -71,6 +72,9 @@ class AgentBlockedError(Exception):
     decision_id: Optional[str]
     #: Note to the agent by the person who rejected the action. It is part of the message too.
     note: Optional[str]
+    #: Time, in UTC, from which no limit refuses the action any more, if nothing else happens: the same call may then be tried again.
+    #: None if anything but limits refused it, if a limit never has room, and after a person's rejection.
+    retry_after: Optional[datetime]
     #: Text for the language model that made the call, to be returned as the tool's result.
     for_model: str
 
@@ -91,6 +95,7 @@ class AgentBlockedError(Exception):
         self.escalation_id = escalation_id
         self.decision_id = decision_id
         self.note = note
+        self.retry_after = retry_after_from(self.reasons)
         self.for_model = message if for_model is None else for_model
 
 

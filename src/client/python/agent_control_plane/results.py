@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, Optional
 
 Verdict = Literal["approved", "rejected"]
@@ -53,6 +54,23 @@ class InterceptReason:
     argument: Optional[str] = None
     #: A value that would have passed.
     would_pass: Optional[str] = None
+    #: What still fits the limit of the rule; None for a reason that no limit gives.
+    remaining: Optional[float] = None
+    #: Time from which the limit of the rule has room again if nothing else happens, in UTC; None if it never has, or if that is not
+    #: known.
+    resets_at: Optional[datetime] = None
+    #: Decision of the rule, if it is weaker than the decision that was made; else None.
+    decision: Optional[Literal["allow", "block", "escalate"]] = None
+
+
+def retry_after_from(reasons: Sequence[InterceptReason]) -> Optional[datetime]:
+    """Returns the time from which limits no longer refuse an action if nothing else happens: the latest of its reasons.
+
+    None unless each reason that refuses has a time.
+    """
+    times = [reason.resets_at for reason in reasons if reason.decision != "allow"]
+    known = [time for time in times if time is not None]
+    return max(known) if known and len(known) == len(times) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +109,11 @@ class PendingApproval(InterceptResult):
     escalation_id: str
     #: The action as it was intercepted.
     action: Action
+
+    @property
+    def retry_after(self) -> Optional[datetime]:
+        """Time, in UTC, from which the action needs no approval, if only limits asked for one and nothing else happens; else None."""
+        return retry_after_from(self.reasons)
 
 
 @dataclass(frozen=True)

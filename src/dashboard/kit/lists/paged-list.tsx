@@ -1,14 +1,19 @@
-import { type ReactNode, useEffect } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { Fault, Loading } from "../states.tsx";
 import { ColumnList, type ColumnListProps } from "./column-list.tsx";
 import type { Pages } from "./use-pages.ts";
 import { VirtualList, type VirtualListProps } from "./virtual-list.tsx";
+
+/** Rows that stand for a list. */
+const ROWS = 8;
 
 /** States of a list that is read page by page. */
 export interface PageStatesProps {
   readonly pages: Pages<unknown>;
   /** Name of the items, as in "Loading the agents …". */
   readonly loading: string;
+  /** Height of a row before it is measured, pixels. */
+  readonly rowHeight?: number;
   /** Shown when every page was read and the list is empty. */
   readonly empty?: ReactNode;
   /** Shown as soon as the first items are there. */
@@ -16,12 +21,12 @@ export interface PageStatesProps {
 }
 
 /** Shows the state of a list: its fault with a button to try again, loading, empty, or its items. */
-export function PageStates({ pages, loading, empty = null, children }: PageStatesProps) {
+export function PageStates({ pages, loading, rowHeight, empty = null, children }: PageStatesProps) {
   const { items, isPending, error, readAgain } = pages;
   return (
     <>
       {error === null ? null : <Fault error={error} onRetry={readAgain} />}
-      {isPending ? <Loading what={loading} /> : null}
+      {isPending ? <Loading what={loading} lines={ROWS} rowHeight={rowHeight} /> : null}
       {!isPending && error === null && items.length === 0 ? empty : null}
       {items.length === 0 ? null : children}
     </>
@@ -45,7 +50,8 @@ export type PagedListProps<T> = RowsProps<T> &
 
 /** A list of any length that reads further pages as it is scrolled, with each of its states. */
 export function PagedList<T>({ pages, loading, empty, children = (list) => list, ...rows }: PagedListProps<T>) {
-  const { items, error } = pages;
+  const { items, isPrevious, error } = pages;
+  const contents = useContents(rows.contents, isPrevious);
   // After a fault, reading goes on only when the person tries again.
   const readMore = error === null ? pages.readMore : undefined;
   // A filter on the page may hide every item of a page that was read.
@@ -55,15 +61,28 @@ export function PagedList<T>({ pages, loading, empty, children = (list) => list,
   }, [isReadingOn, readMore]);
   const list =
     "columns" in rows ? (
-      <ColumnList {...rows} items={items} onEnd={readMore} />
+      <ColumnList {...rows} contents={contents} items={items} onEnd={readMore} />
     ) : (
-      <VirtualList {...rows} items={items} onEnd={readMore}>
+      <VirtualList {...rows} contents={contents} items={items} onEnd={readMore}>
         {rows.row}
       </VirtualList>
     );
   return (
-    <PageStates pages={{ ...pages, isPending: pages.isPending || isReadingOn }} loading={loading} empty={empty}>
+    <PageStates
+      pages={{ ...pages, isPending: pages.isPending || isReadingOn }}
+      loading={loading}
+      rowHeight={rows.rowHeight}
+      empty={empty}
+    >
       {children(list)}
     </PageStates>
   );
+}
+
+/** Returns what the shown items are: as before while they are those of the request before. */
+function useContents(contents: string | undefined, isPrevious: boolean): string | undefined {
+  const [shown, setShown] = useState(contents);
+  if (isPrevious || shown === contents) return shown;
+  setShown(contents);
+  return contents;
 }

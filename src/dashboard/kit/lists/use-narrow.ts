@@ -1,12 +1,14 @@
 import { useSyncExternalStore } from "react";
 
-const QUERY = "(max-width: 760px)";
-
-function subscribe(listener: () => void): () => void {
-  const query = matchMedia(QUERY);
-  query.addEventListener("change", listener);
-  return () => query.removeEventListener("change", listener);
+/** Returns true on a page of at most this width in pixels. Default: that of phones. */
+export function useNarrow(maxWidth = 760): boolean {
+  const text = `(max-width: ${maxWidth}px)`;
+  return useSyncExternalStore(
+    (listener) => {
+      const query = matchMedia(text);
+      query.addEventListener("change", listener);
+      return () => query.removeEventListener("change", listener);
+    },
+    () => matchMedia(text).matches,
+  );
 }
-
-/** Returns true on narrow pages, such as on phones. */
-export const useNarrow = (): boolean => useSyncExternalStore(subscribe, () => matchMedia(QUERY).matches);

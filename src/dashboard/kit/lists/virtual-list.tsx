@@ -1,9 +1,13 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, type ReactNode, useCallback, useEffect, useRef } from "react";
+import { type CSSProperties, type ReactNode, useCallback, useEffect, useLayoutEffect, useMemo, useRef } from "react";
+import { useListPlace } from "./use-list-place.ts";
+import { usePressHold } from "./use-press-hold.ts";
 
 /** Properties of a long list. */
 export interface VirtualListProps<T> {
   readonly items: readonly T[];
+  /** Text that differs where the list is another one, as with other filters: it is then shown from its beginning. */
+  readonly contents?: string | undefined;
   readonly idOf: (item: T) => string;
   /** Attributes of a row. Default: its `data-id`. */
   readonly attributesOf?: ((item: T) => Readonly<Record<`data-${string}`, string>>) | undefined;
@@ -25,9 +29,12 @@ const OVERSCAN = 8;
 /** Height of the borders above and below the rows, pixels. */
 const BORDERS = 2;
 
-/** A list of any length that renders only the rows in view. Each row has its `data-id`. */
+/** A list of any length that renders only the rows in view. Each row has its `data-id`. It changes under no press. */
 export function VirtualList<T>(props: VirtualListProps<T>) {
-  const { items, idOf, attributesOf, children, rowHeight, isEven = false, label, onEnd, onAway, head } = props;
+  const { idOf, attributesOf, children, rowHeight, isEven = false, label, onEnd, onAway, head } = props;
+  const given = useMemo(() => ({ items: props.items, contents: props.contents }), [props.items, props.contents]);
+  const { value, hold } = usePressHold(given);
+  const { items, contents } = value;
   const isTable = head !== undefined;
   const scroller = useRef<HTMLDivElement>(null);
   // A new function at each render would make the virtualizer place every row anew at every scroll.
@@ -40,6 +47,20 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
     ...(isEven ? {} : { getItemKey: keyOf }),
     overscan: OVERSCAN,
   });
+  useListPlace({
+    name: label,
+    items,
+    idOf,
+    scroller,
+    scrollTo: (index) => virtualizer.scrollToIndex(index, { align: "start" }),
+    readMore: onEnd,
+  });
+  const shownContents = useRef(contents);
+  useLayoutEffect(() => {
+    if (shownContents.current === contents) return;
+    shownContents.current = contents;
+    scroller.current?.scrollTo({ top: 0 });
+  }, [contents]);
   const rows = virtualizer.getVirtualItems();
   const lastShown = rows.at(-1)?.index ?? -1;
   useEffect(() => {
@@ -54,6 +75,10 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
       tabIndex={0}
       aria-label={label}
       role={isTable ? "rowgroup" : undefined}
+      onPointerDown={({ target }) => {
+        // A press on a heading sorts the list.
+        if ((target as Element).closest("[data-id]") !== null) hold();
+      }}
       onScroll={({ currentTarget }) => onAway?.(currentTarget.scrollTop > rowHeight / 2)}
       style={{ "--rows-height": `${virtualizer.getTotalSize() + BORDERS}px` } as CSSProperties}
     >

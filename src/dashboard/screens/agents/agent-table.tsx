@@ -1,13 +1,13 @@
-import { memo, useMemo } from "react";
+import { useMemo } from "react";
 import { Link, useSearchParams } from "wouter";
 import {
   type Agent,
-  AgentOrder,
   AgentService,
   AgentStatus,
   type ListAgentsResponse,
 } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { countText } from "../../kit/count-text.ts";
+import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
 import { Shown } from "../../kit/shown.tsx";
@@ -34,31 +34,27 @@ export function AgentTable() {
     () => ({ q, status, orderBy, departmentId: department, pageSize: PAGE_SIZE }),
     [q, status, orderBy, department],
   );
-  const pages = usePages(AgentService.method.listAgents, request, agentsOf);
+  const pages = usePages(AgentService.method.listAgents, request, agentsOf, { keepsPrevious: true });
   const nameOf = useDepartmentNames();
+  const columns = useMemo(() => columnsOf(nameOf), [nameOf]);
   const isFiltered = q !== "" || department !== "" || status !== AgentStatus.UNSPECIFIED;
   return (
     <>
       <AgentFilters />
       <PagedList
-        key={`${q} ${department} ${status} ${orderBy ?? AgentOrder.NEWEST}`}
         pages={pages}
+        contents={`${q} ${department} ${status} ${orderBy}`}
         loading="the agents"
         empty={<NoAgents isFiltered={isFiltered} />}
         idOf={idOf}
         rowHeight={ROW_HEIGHT}
         label="Agents"
-        row={(agent) => <AgentRow agent={agent} nameOf={nameOf} />}
+        columns={columns}
+        className="agents"
+        rowClassName="agents-row"
       >
         {(list) => (
-          <div className="agents">
-            <p className="agents-head" aria-hidden>
-              <span>Name</span>
-              <span>Trust</span>
-              <span>Status</span>
-              <span>Departments</span>
-              <span>Last action</span>
-            </p>
+          <div className="stack">
             {list}
             <p className="hint" role="status">
               {countText(pages.items.length, "agent")}
@@ -78,42 +74,59 @@ function NoAgents({ isFiltered }: { readonly isFiltered: boolean }) {
 
 const MAX_DEPARTMENTS = 3;
 
-interface AgentRowProps {
-  readonly agent: Agent;
-  readonly nameOf: (departmentId: string) => string;
-}
-
-/** One agent. It renders again only when it changes, not while the list scrolls. */
-const AgentRow = memo(({ agent, nameOf }: AgentRowProps) => {
-  const departments = agent.departmentIds.slice(0, MAX_DEPARTMENTS).map(nameOf);
-  const hidden = agent.departmentIds.length - departments.length;
-  const { agentId, name, framework, trustLevel, status, lastActionAt } = agent;
-  return (
-    <div className="agents-row">
-      <div className="agents-name">
-        <Link href={`/agents/${agentId}`} className="one-line">
-          <Shown text={name} />
-        </Link>
-        <span className="hint one-line">
-          <code>{agentId}</code> {framework === "" ? null : <Shown text={framework} />}
-        </span>
-      </div>
-      <TrustBar trust={trustLevel} />
-      <span>
-        <StatusBadge status={status} />
-      </span>
-      <span className="agents-departments one-line">
-        {departments.map((department) => (
-          <span key={department} className="word">
-            <Shown text={department} />
-          </span>
-        ))}
-        {hidden > 0 ? ` +${hidden}` : null}
-      </span>
+/** Makes the columns. `nameOf` names a department by its id. */
+const columnsOf = (nameOf: (departmentId: string) => string): readonly Column<Agent>[] => [
+  { title: "Name", cell: (agent) => <Name agent={agent} /> },
+  { title: "Trust", cell: ({ trustLevel }) => <TrustBar trust={trustLevel} /> },
+  { title: "Status", cell: ({ status }) => <StatusBadge status={status} /> },
+  {
+    title: "Departments",
+    cell: ({ departmentIds }) =>
+      departmentIds.length === 0 ? null : (
+        <DepartmentNames
+          names={departmentIds.slice(0, MAX_DEPARTMENTS).map(nameOf)}
+          hidden={Math.max(0, departmentIds.length - MAX_DEPARTMENTS)}
+        />
+      ),
+  },
+  {
+    title: "Last action",
+    cell: ({ lastActionAt }) => (
       <span className="hint">
-        <span className="visually-hidden">last action </span>
         <Time at={lastActionAt} />
+      </span>
+    ),
+  },
+];
+
+function Name({ agent: { agentId, name, framework } }: { readonly agent: Agent }) {
+  return (
+    <div className="agents-name">
+      <Link href={`/agents/${agentId}`} className="one-line">
+        <Shown text={name} />
+      </Link>
+      <span className="hint one-line">
+        <code>{agentId}</code> {framework === "" ? null : <Shown text={framework} />}
       </span>
     </div>
   );
-});
+}
+
+interface DepartmentNamesProps {
+  readonly names: readonly string[];
+  /** Departments that are not named. */
+  readonly hidden: number;
+}
+
+function DepartmentNames({ names, hidden }: DepartmentNamesProps) {
+  return (
+    <span className="agents-departments one-line">
+      {names.map((name) => (
+        <span key={name} className="word">
+          <Shown text={name} />
+        </span>
+      ))}
+      {hidden > 0 ? ` +${hidden}` : null}
+    </span>
+  );
+}

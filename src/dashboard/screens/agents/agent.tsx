@@ -1,7 +1,7 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { Tabs } from "radix-ui";
 import { useState } from "react";
-import { Link, useSearchParams } from "wouter";
+import { useSearchParams } from "wouter";
 import {
   type Agent as AgentMessage,
   AgentService,
@@ -9,7 +9,7 @@ import {
 } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { Confirm } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
-import { ScreenFrame } from "../../kit/screen.tsx";
+import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import type { ScreenProps } from "../../screens.tsx";
@@ -29,6 +29,7 @@ const { deactivateAgent, getAgent, listAgents } = AgentService.method;
 /** Milliseconds between two reads of trust and decisions. Changes of the status arrive at once. */
 const REFRESH_MS = 5_000;
 const AUTHORITY = "authority";
+const AGENTS: ScreenPlace = { title: "Agents", href: "/agents" };
 
 /** One agent: its trust, authority and decisions, and the ways to take it out of service. */
 export function Agent({ id = "" }: ScreenProps) {
@@ -42,7 +43,7 @@ function AgentOf({ agentId }: { readonly agentId: string }) {
   const found = query.data?.agent;
   if (found === undefined) {
     return (
-      <ScreenFrame name="agent" title="Agent">
+      <ScreenFrame name="agent" title="Agent" within={AGENTS}>
         {query.isError ? (
           <Fault error={query.error} onRetry={() => void query.refetch()} />
         ) : (
@@ -60,6 +61,7 @@ function AgentOf({ agentId }: { readonly agentId: string }) {
     <ScreenFrame
       name="agent"
       title={shownText(agent.name, 200)}
+      within={AGENTS}
       actions={<Actions agent={agent} onRevoked={setRevoked} />}
     >
       <Marks agent={agent} watch={watch} />
@@ -76,7 +78,6 @@ function AgentOf({ agentId }: { readonly agentId: string }) {
 function Marks({ agent: { agentId, status }, watch }: { readonly agent: AgentMessage; readonly watch: AgentWatch }) {
   return (
     <div className="row agent-marks">
-      <Link href="/agents">All agents</Link>
       <span role="status" data-status>
         <span className="visually-hidden">status </span>
         <StatusBadge status={status} />

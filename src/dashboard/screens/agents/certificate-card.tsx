@@ -1,4 +1,3 @@
-import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import type { RevocationCertificate, RevocationCounts } from "../../../../gen/agentcontrol/v1/revocation_service_pb.js";
@@ -9,9 +8,11 @@ import { Button } from "../../kit/button.tsx";
 import { CopyButton } from "../../kit/copy.tsx";
 import { countText } from "../../kit/count-text.ts";
 import { saveFile } from "../../kit/download.tsx";
+import { ProofAddresses } from "../../kit/proof-addresses.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
-import { Time } from "../../kit/time.tsx";
+import { ExactTime } from "../../kit/time.tsx";
+import { markRevocationSeen } from "../../live/seen-revocations.ts";
 import { certificateJson, checkCertificate } from "../../proof/check-certificate.ts";
 import type { CheckedStep } from "../../proof/steps.ts";
 import { canHash } from "../../proof/use-check.ts";
@@ -33,6 +34,7 @@ export function CertificateCard({ certificate, revokedByName, isValidForService,
     if (takesFocus) card.current?.focus();
   }, [takesFocus]);
   const { revocationId, agentName, reason, revokedAt, revokedBy, ledgerSeq, counts } = certificate;
+  useEffect(() => markRevocationSeen(revocationId), [revocationId]);
   return (
     <section
       ref={card}
@@ -43,9 +45,14 @@ export function CertificateCard({ certificate, revokedByName, isValidForService,
     >
       <div className="screen-head">
         <h2 id="certificate-title">Revocation certificate</h2>
-        <Button action="download" onClick={() => download(certificate)}>
-          Download
-        </Button>
+        <div className="row">
+          <Button action="print" onClick={() => window.print()}>
+            Print
+          </Button>
+          <Button action="download" onClick={() => download(certificate)}>
+            Download
+          </Button>
+        </div>
       </div>
       <dl className="facts">
         <dt>Agent</dt>
@@ -54,8 +61,8 @@ export function CertificateCard({ certificate, revokedByName, isValidForService,
         </dd>
         <dt>Revoked</dt>
         <dd>
-          {revokedAt === undefined ? null : `${timestampDate(revokedAt).toISOString()}, `}
-          <Time at={revokedAt} />, by <Actor id={revokedBy} name={revokedByName} />
+          {revokedAt === undefined ? "at a time that is not known" : <ExactTime at={revokedAt} />}, by{" "}
+          <Actor id={revokedBy} name={revokedByName} />
         </dd>
         <dt>Reason</dt>
         <dd>{reason === "" ? <span className="hint">none given</span> : <Shown text={reason} />}</dd>
@@ -68,6 +75,7 @@ export function CertificateCard({ certificate, revokedByName, isValidForService,
       </dl>
       <Verification certificate={certificate} isValidForService={isValidForService} />
       <OfflineCheck revocationId={revocationId} />
+      <ProofAddresses addresses={[{ title: "Certificate", path: `/v1/enforce/revocations/${revocationId}` }]} />
     </section>
   );
 }

@@ -32,7 +32,7 @@ export function Departments() {
       row={({ departmentId, name, description, memberCount }) => (
         <button
           type="button"
-          className="department-row"
+          className="pick-row department-row"
           data-action="open-department"
           aria-pressed={open === departmentId}
           onClick={() => setParameters({ tab: "departments", open: departmentId })}

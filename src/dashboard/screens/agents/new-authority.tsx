@@ -1,4 +1,4 @@
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@connectrpc/connect-query";
 import { DropdownMenu } from "radix-ui";
 import { type ReactNode, useState } from "react";
@@ -12,6 +12,7 @@ import type { FormValues } from "../../kit/form-values.ts";
 import { Secret } from "../../kit/secret.tsx";
 import { shownText } from "../../kit/shown.tsx";
 import type { Call } from "../../kit/use-change.ts";
+import { inputTime, zoneNow } from "../../kit/zone.ts";
 import { KIND_NAMES, KINDS, type KindName, LISTS } from "./authority-kinds.ts";
 import { isHeld } from "./authority-rows.ts";
 
@@ -162,7 +163,7 @@ const RECIPES: Readonly<Record<KindName, Recipe>> = {
 
 function startOf(values: FormValues) {
   const text = values.text("starts_at");
-  return text === "" ? undefined : timestampFromDate(new Date(text));
+  return text === "" ? undefined : timestampFromMs(inputTime(text, zoneNow()));
 }
 
 function GrantFields({ agentId }: { readonly agentId: string }) {

@@ -3,6 +3,9 @@ import { RevocationService } from "../../../../gen/agentcontrol/v1/revocation_se
 import { Fault, Loading } from "../../kit/states.tsx";
 import { CertificateCard } from "./certificate-card.tsx";
 
+/** Grey lines before the certificate is read. */
+const LINES = 8;
+
 interface RevocationOfProps {
   readonly agentId: string;
   /** Id of the revocation, if it was made on this screen. */
@@ -25,7 +28,13 @@ export function RevocationOf({ agentId, revocationId }: RevocationOfProps) {
   const error = preview.error ?? query.error;
   if (error !== null) return <Fault error={error} onRetry={() => void (preview.error ? preview : query).refetch()} />;
   const certificate = query.data?.certificate;
-  if (certificate === undefined) return <Loading what="the certificate" />;
+  if (certificate === undefined) {
+    return (
+      <div className="card certificate-place">
+        <Loading what="the certificate" lines={LINES} />
+      </div>
+    );
+  }
   return (
     <CertificateCard
       certificate={certificate}

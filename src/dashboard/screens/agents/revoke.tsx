@@ -1,8 +1,10 @@
 import { useQuery } from "@connectrpc/connect-query";
+import { useEffect, useState } from "react";
+import { useSearchParams } from "wouter";
 import { type Agent, AgentService } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { RevocationService } from "../../../../gen/agentcontrol/v1/revocation_service_pb.js";
+import { Button } from "../../kit/button.tsx";
 import { Confirm } from "../../kit/change-dialog.tsx";
-import { DialogButton } from "../../kit/dialog.tsx";
 import { NamedField } from "../../kit/form.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
@@ -13,18 +15,41 @@ const { previewRevocation, revokeAgent } = RevocationService.method;
 const { getAgent, listAgents } = AgentService.method;
 const MAX_REASON = 2_000;
 const MAX_TYPED = 80;
+/** Parameter of the address that opens the dialog. */
+const ASKED = "revoke";
 
 interface RevokeProps {
   readonly agent: Agent;
   readonly onRevoked: (revocationId: string) => void;
 }
 
-/** Revokes an agent after a preview of its effects, with a reason and its typed name. */
+/**
+ * Revokes an agent after a preview of its effects, with a reason and its typed name. The address of the screen asks for the dialog
+ * with the parameter `revoke`.
+ */
 export function Revoke(props: RevokeProps) {
+  const [parameters, setParameters] = useSearchParams();
+  const isAsked = parameters.has(ASKED);
+  const [isOpen, setIsOpen] = useState(isAsked);
+  useEffect(() => {
+    if (isAsked) setIsOpen(true);
+  }, [isAsked]);
+  const close = (): void => {
+    setIsOpen(false);
+    const without = (before: URLSearchParams): URLSearchParams => {
+      const next = new URLSearchParams(before);
+      next.delete(ASKED);
+      return next;
+    };
+    if (isAsked) setParameters(without, { replace: true });
+  };
   return (
-    <DialogButton action="revoke" tone="danger" label="Revoke …">
-      {(close) => <RevokeDialog {...props} onClose={close} />}
-    </DialogButton>
+    <>
+      <Button action="revoke" tone="danger" onClick={() => setIsOpen(true)}>
+        Revoke …
+      </Button>
+      {isOpen ? <RevokeDialog {...props} onClose={close} /> : null}
+    </>
   );
 }
 

@@ -1,9 +1,11 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { listAt, numberAt, textAt } from "../../../verify/json.ts";
 import { Actor } from "../../kit/actor.tsx";
 import { Shown } from "../../kit/shown.tsx";
+import { ExactTime } from "../../kit/time.tsx";
 
 interface Fact {
   readonly label: string;
@@ -27,10 +29,10 @@ const agent = (id: string): string => `/agents/${id}`;
 function factsOf(body: JsonObject, keyName: string | undefined): readonly Fact[] {
   const authority = listAt(body, "authority").map(String);
   return [
-    { label: "Sealed at", value: <time dateTime={textAt(body, "at")}>{textAt(body, "at")}</time> },
+    { label: "Sealed at", value: <SealedAt text={textAt(body, "at")} /> },
     {
       label: "Entry of the log",
-      value: <Link href={`/vault?entry=${numberAt(body, "seq")}`}>{numberAt(body, "seq")}</Link>,
+      value: <Link href={`/evidence?entry=${numberAt(body, "seq")}`}>{numberAt(body, "seq")}</Link>,
     },
     ...idFact(body, "Agent", "action.agent_id", agent),
     { label: "Key", value: <Actor id={textAt(body, "key_id")} name={keyName} /> },
@@ -49,6 +51,12 @@ function factsOf(body: JsonObject, keyName: string | undefined): readonly Fact[]
     { label: "Permissions", value: textAt(body, "authorisation.permissions").replaceAll("_", " ") },
     ...idFact(body, "Policy set", "policy_digest"),
   ];
+}
+
+/** Shows a time that was sealed; as it was sealed if it is no time. */
+function SealedAt({ text }: { readonly text: string }) {
+  const ms = Date.parse(text);
+  return Number.isNaN(ms) ? <Shown text={text} /> : <ExactTime at={timestampFromMs(ms)} />;
 }
 
 /** Properties of the facts. */

@@ -1,28 +1,39 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { useQuery } from "@connectrpc/connect-query";
 import { useMemo } from "react";
-import { Link } from "wouter";
 import {
   EnforcementService,
   type GetDecisionResponse,
 } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { reasonsIn, receiptSentences } from "../../../explain/receipt.ts";
 import { isJsonRecord, textAt } from "../../../verify/json.ts";
-import { ScreenFrame } from "../../kit/screen.tsx";
+import { Button } from "../../kit/button.tsx";
+import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
+import { shownText } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import "../../styles/decision.css";
 import { ActionCard } from "./action-card.tsx";
 import { CallFacts } from "./call-facts.tsx";
-import { Guards, Observed, WordBadge } from "./judged.tsx";
+import { Guards, Observed } from "./judged.tsx";
 import { LimitBars } from "./limit-bars.tsx";
 import { ProbeCard } from "./probe-card.tsx";
 import { ProofCard } from "./proof-card.tsx";
-import { Reasons } from "./reasons.tsx";
 import { SealedCard } from "./sealed-card.tsx";
-import { SentenceView } from "./sentence-view.tsx";
+import { Sequences } from "./sequences.tsx";
+import { SessionSteps } from "./session-steps.tsx";
+import { Summary } from "./summary.tsx";
 
-/** One decision: its receipt in sentences, its proof, and a dry run of it now. */
+const DECISIONS: ScreenPlace = { title: "Decisions", href: "/decisions" };
+
+/** Returns the title of the page: what was decided on what. */
+function titleOf(response: GetDecisionResponse | undefined): string | undefined {
+  const body = parsed(response?.receipt?.canonicalBody ?? "");
+  return body === undefined
+    ? undefined
+    : shownText(`${textAt(body, "decision")} ${textAt(body, "action.action_type")}`);
+}
+
+/** One decision: its receipt in sentences, its context, its proof, and a dry run of it now. */
 export function DecisionScreen({ id = "" }: ScreenProps) {
   // A sealed decision never changes.
   const query = useQuery(
@@ -31,7 +42,19 @@ export function DecisionScreen({ id = "" }: ScreenProps) {
     { staleTime: Number.POSITIVE_INFINITY },
   );
   return (
-    <ScreenFrame name="decision" title="Decision" actions={<Link href="/decisions">All decisions</Link>}>
+    <ScreenFrame
+      name="decision"
+      title="Decision"
+      pageTitle={titleOf(query.data)}
+      within={DECISIONS}
+      actions={
+        query.data === undefined ? undefined : (
+          <Button action="print" onClick={() => window.print()}>
+            Print
+          </Button>
+        )
+      }
+    >
       {query.isPending ? <Loading what="the receipt" /> : null}
       {query.isError ? <Fault error={query.error} onRetry={() => void query.refetch()} /> : null}
       {query.data === undefined ? null : <Receipt key={id} decisionId={id} response={query.data} />}
@@ -61,17 +84,18 @@ function Receipt({ decisionId, response }: { readonly decisionId: string; readon
     <div className="receipt">
       <div className="stack">
         <Summary decisionId={decisionId} body={body} />
-        <section className="card stack" aria-labelledby="limits-title">
-          <h2 id="limits-title">Shared limits</h2>
-          <LimitBars body={body} />
-        </section>
-        <Observed body={body} />
-        <Guards body={body} />
         <ActionCard body={body} />
       </div>
       <div className="stack">
+        <div className="stack receipt-context" data-part="context">
+          <Sequences body={body} />
+          <SessionSteps body={body} />
+          <LimitBars body={body} />
+          <Observed body={body} />
+          <Guards body={body} />
+        </div>
         <ProofCard decisionId={decisionId} response={response} />
-        <section className="card stack" aria-labelledby="facts-title">
+        <section className="card stack" aria-labelledby="facts-title" data-part="facts">
           <h2 id="facts-title">The call</h2>
           <CallFacts body={body} keyName={response.keyName} />
         </section>
@@ -81,31 +105,5 @@ function Receipt({ decisionId, response }: { readonly decisionId: string; readon
         <SealedCard name={`${decisionId}-sealed`} text={text} />
       </div>
     </div>
-  );
-}
-
-function Summary({ decisionId, body }: { readonly decisionId: string; readonly body: JsonObject }) {
-  const sentences = receiptSentences(body);
-  const reasons = reasonsIn(body);
-  return (
-    <section className="card stack" aria-labelledby="summary-title" data-decision={textAt(body, "decision")}>
-      <div className="row">
-        <WordBadge word={textAt(body, "decision")} />
-        <h2 id="summary-title">
-          <code>{decisionId}</code>
-        </h2>
-      </div>
-      <div className="explanation stack is-tight">
-        {sentences.map((sentence, index) => (
-          <SentenceView key={index} sentence={sentence} />
-        ))}
-      </div>
-      {reasons.length === 0 ? null : (
-        <>
-          <h3>Why</h3>
-          <Reasons reasons={reasons} />
-        </>
-      )}
-    </section>
   );
 }

@@ -26,7 +26,7 @@ export function Observed({ body }: { readonly body: JsonObject }) {
           <p className="row">
             would <WordBadge word={textAt(mandate, "would_decide")} />
             <Link href={`/mandates/${textAt(mandate, "mandate_id")}`}>
-              <code>{textAt(mandate, "mandate_id")}</code>
+              <Shown text={textAt(listAt(mandate, "reasons")[0], "mandate_name") || textAt(mandate, "mandate_id")} />
             </Link>
             <span className="hint">version {String(numberAt(mandate, "version"))}</span>
           </p>

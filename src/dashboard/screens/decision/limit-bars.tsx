@@ -2,25 +2,28 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Link } from "wouter";
 import { listAt, numberAt, textAt } from "../../../verify/json.ts";
 import { Shown } from "../../kit/shown.tsx";
-import { durationText } from "../../kit/time.tsx";
+import { ClockTime, durationText } from "../../kit/time.tsx";
 
 const WHOSE: Readonly<Record<string, string>> = {
   department: "the department together",
   workspace: "the workspace together",
 };
 
-/** Shared counters that rules read, with their values at the decision. */
+/** Shared counters that rules read, with their values at the decision; nothing if no rule counted the action. */
 export function LimitBars({ body }: { readonly body: JsonObject }) {
   const limits = listAt(body, "authorisation.collective_limits");
-  if (limits.length === 0) return <p className="hint">No rule counted this action.</p>;
+  if (limits.length === 0) return null;
   return (
-    <ul className="stack">
-      {limits.map((limit) => (
-        <li key={`${textAt(limit, "mandate_id")} ${textAt(limit, "rule")} ${textAt(limit, "group")}`}>
-          <LimitBar limit={limit} actorId={textAt(body, "action.agent_id")} />
-        </li>
-      ))}
-    </ul>
+    <section className="card stack" aria-labelledby="limits-title">
+      <h2 id="limits-title">Shared limits</h2>
+      <ul className="stack">
+        {limits.map((limit) => (
+          <li key={`${textAt(limit, "mandate_id")} ${textAt(limit, "rule")} ${textAt(limit, "group")}`}>
+            <LimitBar limit={limit} actorId={textAt(body, "action.agent_id")} />
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -30,6 +33,7 @@ function LimitBar({ limit, actorId }: { readonly limit: JsonValue; readonly acto
   const members = numberAt(limit, "members") ?? 0;
   const scope = textAt(limit, "scope");
   const isOver = count > max;
+  const resetsAtMs = Date.parse(textAt(limit, "resets_at"));
   const text = `${count.toLocaleString("en")} of ${max.toLocaleString("en")} within ${window}`;
   return (
     <div className="stack is-tight" data-limit={textAt(limit, "rule")}>
@@ -47,6 +51,11 @@ function LimitBar({ limit, actorId }: { readonly limit: JsonValue; readonly acto
           <code>{textAt(limit, "rule")}</code> of the mandate
         </Link>
         {textAt(limit, "source") === "mirror" ? "; its history was read from the mirror" : ""}
+        {Number.isNaN(resetsAtMs) ? null : (
+          <>
+            ; one more fits from <ClockTime atMs={resetsAtMs} />
+          </>
+        )}
       </p>
     </div>
   );

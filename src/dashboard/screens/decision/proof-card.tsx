@@ -10,8 +10,9 @@ import { verifyCheckpoint } from "../../../verify/checkpoint.ts";
 import { publicKeysFromJwks } from "../../../verify/public-key.ts";
 import { Button } from "../../kit/button.tsx";
 import { saveFile } from "../../kit/download.tsx";
+import { ProofAddresses } from "../../kit/proof-addresses.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
-import { StepsView, Verdict } from "../../kit/steps-view.tsx";
+import { FoldedSteps } from "../../kit/steps-view.tsx";
 import { decisionBundle } from "../../proof/bundle-text.ts";
 import { type DecisionEvidence, decisionSteps } from "../../proof/check-decision.ts";
 import { failedStep, type Step } from "../../proof/steps.ts";
@@ -35,9 +36,8 @@ export function ProofCard({ decisionId, response }: ProofCardProps) {
     void keys.refetch();
   };
   return (
-    <section className="card stack" aria-labelledby="proof-title">
+    <section className="card stack proof" aria-labelledby="proof-title" data-part="proof">
       <h2 id="proof-title">Proof</h2>
-      <p className="hint">Computed in this browser, from the sealed text to the service's signature.</p>
       {error === null ? null : <Fault error={error} onRetry={retry} />}
       {proof.data === undefined || keys.data === undefined ? (
         error === null && <Loading what="the proof" />
@@ -73,11 +73,16 @@ function Checked({ decisionId, response, proof, jwks }: CheckedProps) {
   if (checked === undefined) return <Loading what="the result of the check" />;
   return (
     <>
-      <Verdict steps={checked} />
-      <StepsView steps={checked} />
+      <FoldedSteps steps={checked} />
       {failedStep(checked) === undefined ? (
         <BundleButton decisionId={decisionId} response={response} proof={proof} jwks={jwks} />
       ) : null}
+      <ProofAddresses
+        addresses={[
+          { title: "Proof", path: `/v1/enforce/vault/proofs/inclusion?decision_id=${decisionId}` },
+          { title: "Checkpoint", path: "/v1/enforce/vault/checkpoint" },
+        ]}
+      />
     </>
   );
 }
@@ -91,13 +96,14 @@ function BundleButton({ decisionId, response, proof, jwks }: CheckedProps) {
     saveFile(`${decisionId}.json`, [decisionBundle(body, proof, note, key)]);
   };
   return (
-    <div className="row">
+    <div className="row is-apart">
+      <span className="hint">
+        Computed in this browser, from the sealed text to the signature. Verify it anywhere:{" "}
+        <code>agentctl vault verify {decisionId}.json</code>
+      </span>
       <Button action="download-proof" onClick={() => void save()}>
         Download the proof
       </Button>
-      <span className="hint">
-        Verify it anywhere: <code>agentctl vault verify {decisionId}.json</code>
-      </span>
     </div>
   );
 }

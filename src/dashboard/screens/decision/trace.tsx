@@ -5,6 +5,7 @@ import {
   type TracedCondition,
   type TracedRule,
 } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import type { UsedList } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { MandateMode, RuleType } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Badge, DecisionBadge } from "../../kit/badge.tsx";
 import { VirtualList } from "../../kit/lists/virtual-list.tsx";
@@ -74,7 +75,7 @@ function RuleView({ rule: traced }: { readonly rule: TracedRule }) {
 }
 
 function ConditionView({ condition }: { readonly condition: TracedCondition }) {
-  const { path, operator, expected, seen, value, holds } = condition;
+  const { path, operator, expected, seen, value, holds, lists } = condition;
   const wanted = valueText(expected);
   const found = valueText(value);
   return (
@@ -94,6 +95,40 @@ function ConditionView({ condition }: { readonly condition: TracedCondition }) {
           </code>
         )}
       </span>
+      {lists.map((list) => (
+        <ListLine key={list.name} list={list} />
+      ))}
     </li>
+  );
+}
+
+/** Characters of a digest that are shown; the whole one is its title. */
+const SHOWN_DIGEST = 12;
+
+/** A list that a comparison looked into, with the values that matched. */
+function ListLine({ list: { name, digest, matched } }: { readonly list: UsedList }) {
+  return (
+    <p className="hint" data-part="list">
+      list{" "}
+      <Link href={`/lists/${encodeURIComponent(name)}`}>
+        <Shown text={name} />
+      </Link>{" "}
+      {digest === undefined ? (
+        "does not exist"
+      ) : (
+        <>
+          with digest <code title={digest}>{digest.slice(0, SHOWN_DIGEST)}…</code>
+          {matched.length === 0 ? ": nothing matched" : ", matched "}
+          {matched.map((value, index) => (
+            <span key={value}>
+              {index === 0 ? "" : ", "}
+              <code>
+                <Shown text={value} />
+              </code>
+            </span>
+          ))}
+        </>
+      )}
+    </p>
   );
 }

@@ -15,7 +15,8 @@ import "../../styles/decisions.css";
 import { DecisionFeed, type FeedState } from "./decision-feed.ts";
 import { DecisionRow } from "./decision-row.tsx";
 import { type FeedFilter, FILTERS, filterFrom, whyNotLive } from "./feed-filter.ts";
-import { FeedFilters } from "./feed-filters.tsx";
+import { type ChangeFilter, FeedFilters } from "./feed-filters.tsx";
+import { Histogram } from "./histogram.tsx";
 
 /** Row heights set by the style sheet, pixels. */
 const ROW_HEIGHT = 44;
@@ -29,15 +30,17 @@ export function Decisions() {
   const key = FILTERS.map((name) => `${name}=${parameters.get(name) ?? ""}`).join("&");
   // biome-ignore lint/correctness/useExhaustiveDependencies: the same filters make the same feed
   const filter = useMemo(() => filterFrom(parameters), [key]);
-  const change = (changed: Partial<FeedFilter>): void => {
-    const next = Object.entries({ ...filterFrom(parameters), ...changed }).filter(([, value]) => value !== "");
-    setParameters(Object.fromEntries(next), { replace: true });
-  };
+  const change: ChangeFilter = (changed, isMore = false) =>
+    setParameters(
+      (before) => Object.entries({ ...filterFrom(before), ...changed }).filter(([, value]) => value !== ""),
+      { replace: isMore },
+    );
   const feed = useFeed(filter);
   const state = useSyncExternalStore(feed.subscribe, feed.state);
   return (
     <ScreenFrame name="decisions" title="Decisions" actions={<FeedActions feed={feed} state={state} filter={filter} />}>
       <FeedFilters filter={filter} onChange={change} />
+      <Histogram filter={filter} />
       <Rows feed={feed} state={state} filter={filter} />
     </ScreenFrame>
   );
@@ -110,6 +113,7 @@ function Rows({ feed, state, filter }: FeedProps) {
   const pages = {
     items: rows,
     isPending,
+    isPrevious: false,
     error: error ?? null,
     readMore: hasMore && !isSearchStopped ? feed.readMore : undefined,
     readAgain: feed.searchOn,

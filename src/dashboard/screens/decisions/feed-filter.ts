@@ -40,6 +40,12 @@ export function filterFrom(parameters: URLSearchParams): FeedFilter {
   };
 }
 
+/** Writes the address of the screen under some filters. */
+export function addressOf(filter: FeedFilter): string {
+  const chosen = FILTERS.filter((name) => filter[name] !== "").map((name) => [name, filter[name]]);
+  return chosen.length === 0 ? "/decisions" : `/decisions?${new URLSearchParams(chosen)}`;
+}
+
 const msOf = (time: string): number | undefined => {
   const ms = Date.parse(time);
   return Number.isNaN(ms) ? undefined : ms;

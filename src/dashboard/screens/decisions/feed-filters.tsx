@@ -1,34 +1,64 @@
-import { useQuery } from "@connectrpc/connect-query";
-import { keepPreviousData } from "@tanstack/react-query";
-import { type KeyboardEvent, useDeferredValue, useId, useState } from "react";
-import { AgentOrder, AgentService } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { AgentSearch } from "../../kit/agent-search.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Field } from "../../kit/field.tsx";
-import { shownText } from "../../kit/shown.tsx";
+import { useNarrow } from "../../kit/lists/use-narrow.ts";
+import { inputText, inputTime, useZone } from "../../kit/zone.ts";
 import { DECISION_WORDS, type FeedFilter, FILTERS } from "./feed-filter.ts";
+import { TimePresets } from "./time-presets.tsx";
 
-const SUGGESTED = 50;
-const AGENT_ID = /^agt_[a-z2-7]+$/;
+/** Milliseconds after the last key at which a filter applies. */
+const TYPED_MS = 350;
+
+/** Changes filters. `isMore`: the change goes on with the one before it, so that Back takes both away. */
+export type ChangeFilter = (filter: Partial<FeedFilter>, isMore?: boolean) => void;
 
 /** Properties of the filters. */
 export interface FeedFiltersProps {
   readonly filter: FeedFilter;
-  readonly onChange: (filter: Partial<FeedFilter>) => void;
+  readonly onChange: ChangeFilter;
 }
 
-/** Filters above the feed. They apply on Enter and on leaving a filter. */
+/** Filters above the feed, folded on a phone. They apply shortly after the last key, at once on Enter and on leaving. */
 export function FeedFilters({ filter, onChange }: FeedFiltersProps) {
-  const hasFilter = FILTERS.some((name) => filter[name] !== "");
+  const isNarrow = useNarrow();
+  const count = FILTERS.filter((name) => filter[name] !== "").length;
   // A form with several fields and no submit button does not submit on Enter by itself.
   const applyOnEnter = (event: KeyboardEvent<HTMLFormElement>): void => {
-    if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
+    if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement) || event.defaultPrevented) return;
     event.preventDefault();
     event.target.blur();
     event.target.focus();
   };
   return (
-    <form className="filters feed-filters" aria-label="Filters" onKeyDown={applyOnEnter}>
-      <AgentFilter value={filter.agent} onChange={(agent) => onChange({ agent })} />
+    <form className="stack" aria-label="Filters" onKeyDown={applyOnEnter}>
+      <div className="row is-apart">
+        <TimePresets filter={filter} onChange={onChange} />
+        <Button
+          action="clear-filters"
+          tone="quiet"
+          disabled={count === 0}
+          onClick={() => onChange(Object.fromEntries(FILTERS.map((name) => [name, ""])))}
+        >
+          Clear filters
+        </Button>
+      </div>
+      {isNarrow ? (
+        <details>
+          <summary>{count === 0 ? "Filters" : `Filters (${count} set)`}</summary>
+          <Fields filter={filter} onChange={onChange} />
+        </details>
+      ) : (
+        <Fields filter={filter} onChange={onChange} />
+      )}
+    </form>
+  );
+}
+
+function Fields({ filter, onChange }: FeedFiltersProps) {
+  return (
+    <div className="filters feed-filters">
+      <AgentSearch name="agent" value={filter.agent} onChange={(agent) => onChange({ agent })} />
       <Field label="Decision">
         {(control) => (
           <select
@@ -49,59 +79,93 @@ export function FeedFilters({ filter, onChange }: FeedFiltersProps) {
         label="Action type"
         placeholder="payment.*"
         value={filter.action_type}
-        onChange={(action_type) => onChange({ action_type })}
+        onChange={(action_type, isMore) => onChange({ action_type }, isMore)}
       />
       <TextFilter
         name="tool"
         label="Tool"
         placeholder="send_payment"
         value={filter.tool}
-        onChange={(tool) => onChange({ tool })}
+        onChange={(tool, isMore) => onChange({ tool }, isMore)}
       />
-      <TimeFilter name="since" label="Since" value={filter.since} onChange={(since) => onChange({ since })} />
-      <TimeFilter name="until" label="Until" value={filter.until} onChange={(until) => onChange({ until })} />
+      <TimeFilter
+        name="since"
+        label="Since"
+        value={filter.since}
+        onChange={(since, isMore) => onChange({ since }, isMore)}
+      />
+      <TimeFilter
+        name="until"
+        label="Until"
+        value={filter.until}
+        onChange={(until, isMore) => onChange({ until }, isMore)}
+      />
       {filter.session === "" ? null : (
         <TextFilter
           name="session"
           label="Session"
           placeholder="ses_…"
           value={filter.session}
-          onChange={(session) => onChange({ session })}
+          onChange={(session, isMore) => onChange({ session }, isMore)}
         />
       )}
-      {hasFilter ? (
-        <Button
-          action="clear-filters"
-          tone="quiet"
-          onClick={() => onChange(Object.fromEntries(FILTERS.map((name) => [name, ""])))}
-        >
-          Clear filters
-        </Button>
-      ) : null}
-    </form>
+    </div>
   );
 }
 
-interface OneFilterProps {
-  readonly value: string;
-  readonly onChange: (value: string) => void;
-}
-
-interface NamedFilterProps extends OneFilterProps {
+interface NamedFilterProps {
   readonly name: string;
   readonly label: string;
   readonly placeholder?: string;
+  readonly value: string;
+  readonly onChange: (value: string, isMore: boolean) => void;
 }
 
-/** Returns the text in a control and its setter. A new value in the address resets the text. */
-function useTyped(value: string): readonly [string, (typed: string) => void] {
-  const [state, setState] = useState({ value, typed: value });
-  if (state.value !== value) setState({ value, typed: value });
-  return [state.typed, (typed) => setState({ value, typed })];
+/** A filter that is typed. */
+interface Typed {
+  readonly text: string;
+  readonly type: (text: string) => void;
+  /** Applies the text at once, and ends the change. */
+  readonly leave: () => void;
+}
+
+/**
+ * Keeps the text in a control, and applies it shortly after the last key. A new value in the address resets the text. All that is typed
+ * until the control is left is one change.
+ */
+function useTyped(value: string, apply: (text: string, isMore: boolean) => void): Typed {
+  const [state, setState] = useState({ value, text: value });
+  const pending = useRef<{ timer?: ReturnType<typeof setTimeout>; applied?: string | undefined; isMore: boolean }>({
+    isMore: false,
+  });
+  if (state.value !== value) setState({ value, text: pending.current.applied === value ? state.text : value });
+  useEffect(() => () => clearTimeout(pending.current.timer), []);
+  const applyNow = (text: string): void => {
+    const { current } = pending;
+    clearTimeout(current.timer);
+    if (text.trim() === value || current.applied === text.trim()) return;
+    current.applied = text.trim();
+    apply(text.trim(), current.isMore);
+    current.isMore = true;
+  };
+  return {
+    text: state.text,
+    type: (text) => {
+      setState({ value, text });
+      clearTimeout(pending.current.timer);
+      pending.current.applied = undefined;
+      pending.current.timer = setTimeout(() => applyNow(text), TYPED_MS);
+    },
+    leave: () => {
+      applyNow(state.text);
+      pending.current.isMore = false;
+      pending.current.applied = undefined;
+    },
+  };
 }
 
 function TextFilter({ name, label, placeholder, value, onChange }: NamedFilterProps) {
-  const [typed, setTyped] = useTyped(value);
+  const { text, type, leave } = useTyped(value, onChange);
   return (
     <Field label={label}>
       {(control) => (
@@ -110,84 +174,26 @@ function TextFilter({ name, label, placeholder, value, onChange }: NamedFilterPr
           name={name}
           placeholder={placeholder}
           type="search"
-          value={typed}
+          value={text}
           maxLength={512}
           autoComplete="off"
           spellCheck={false}
-          onChange={({ target }) => setTyped(target.value)}
-          onBlur={() => onChange(typed.trim())}
+          onChange={({ target }) => type(target.value)}
+          onBlur={leave}
         />
       )}
     </Field>
   );
 }
 
-/** Finds an agent by its name or id. */
-function AgentFilter({ value, onChange }: OneFilterProps) {
-  const [typed, setTyped] = useTyped(value);
-  const q = useDeferredValue(typed.trim());
-  const list = useId();
-  const { data } = useQuery(
-    AgentService.method.listAgents,
-    { q: AGENT_ID.test(q) ? "" : q.slice(0, 200), orderBy: AgentOrder.NAME, pageSize: SUGGESTED },
-    { placeholderData: keepPreviousData },
-  );
-  const agents = data?.agents ?? [];
-  const [fault, setFault] = useState<string>();
-  const apply = (): void => {
-    const wanted = typed.trim();
-    const found = agents.filter(({ name, agentId }) => name === wanted || agentId === wanted);
-    const agentId = found.length === 1 ? found[0]?.agentId : undefined;
-    const isKnown = wanted === "" || AGENT_ID.test(wanted) || agentId !== undefined;
-    setFault(isKnown ? undefined : "Choose an agent of the list, or give an id.");
-    if (isKnown) onChange(agentId ?? wanted);
-  };
-  return (
-    <Field label="Agent" fault={fault}>
-      {(control) => (
-        <>
-          <input
-            {...control}
-            name="agent"
-            list={list}
-            type="search"
-            placeholder="Name or id"
-            value={typed}
-            maxLength={200}
-            autoComplete="off"
-            spellCheck={false}
-            onChange={({ target }) => setTyped(target.value)}
-            onBlur={apply}
-          />
-          <datalist id={list}>
-            {agents.map(({ agentId, name }) => (
-              <option key={agentId} value={agentId} label={shownText(name, 60)} />
-            ))}
-          </datalist>
-        </>
-      )}
-    </Field>
-  );
-}
-
-const two = (n: number): string => String(n).padStart(2, "0");
-
-/** Writes a time in the form of a local date and time input. */
-function localText(iso: string): string {
-  const time = new Date(iso);
-  if (Number.isNaN(time.getTime())) return "";
-  const day = `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
-  return `${day}T${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
-}
-
 function TimeFilter({ name, label, value, onChange }: NamedFilterProps) {
-  const shown = localText(value);
-  const [typed, setTyped] = useTyped(shown);
-  const apply = (): void => {
-    const time = new Date(typed);
-    // The address may hold milliseconds, which the control does not show.
-    if (typed !== shown) onChange(Number.isNaN(time.getTime()) ? "" : time.toISOString());
-  };
+  const [zone] = useZone();
+  const ms = Date.parse(value);
+  // The address may hold milliseconds, which the control does not show.
+  const { text, type, leave } = useTyped(Number.isNaN(ms) ? "" : inputText(ms, zone), (typed, isMore) => {
+    const time = inputTime(typed, zone);
+    onChange(Number.isNaN(time) ? "" : new Date(time).toISOString(), isMore);
+  });
   return (
     <div className="is-wide">
       <Field label={label}>
@@ -197,9 +203,9 @@ function TimeFilter({ name, label, value, onChange }: NamedFilterProps) {
             name={name}
             type="datetime-local"
             step={1}
-            value={typed}
-            onChange={({ target }) => setTyped(target.value)}
-            onBlur={apply}
+            value={text}
+            onChange={({ target }) => type(target.value)}
+            onBlur={leave}
           />
         )}
       </Field>

@@ -1,124 +1,117 @@
-import { type MouseEvent, memo, useState } from "react";
+import { useQuery } from "@connectrpc/connect-query";
+import { memo, useMemo } from "react";
 import { Link } from "wouter";
+import { AgentService } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import {
   type Escalation,
   EscalationStatus,
-  Resolution,
+  type GetEscalationContextResponse,
 } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { AgentName } from "../../kit/agent-name.tsx";
-import { Button } from "../../kit/button.tsx";
+import { Folded } from "../../kit/folded.tsx";
 import { JsonView } from "../../kit/json-view.tsx";
-import { Message } from "../../kit/message.tsx";
-import { Shown } from "../../kit/shown.tsx";
+import { Scrolled } from "../../kit/scrolled.tsx";
+import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, Time } from "../../kit/time.tsx";
-import { useMayChange } from "../../session.ts";
+import { useDepartmentNames } from "../agents/use-departments.ts";
+import { Answers, type AnswersProps } from "./answers.tsx";
 import { ArgumentsTable, useToolArguments } from "./arguments-table.tsx";
 import { Around } from "./around.tsx";
-import { EditDialog } from "./edit-dialog.tsx";
-import { Extend } from "./extend.tsx";
+import { firedArguments } from "./fired-argument.ts";
 import { Outcome } from "./outcome.tsx";
 import { Reasons } from "./reasons.tsx";
-import { RejectDialog } from "./reject-dialog.tsx";
 import { TrustSpark } from "./trust-spark.tsx";
-import { useResolve } from "./use-resolve.ts";
+import { type ArgumentPast, PastProvider, useApprovalContext, useSettled } from "./use-approval-context.ts";
+import "../../styles/escalation-card.css";
 
 /** Properties of a card. */
-export interface CardProps {
-  readonly escalation: Escalation;
-  /** True if the shortcut keys act on it. */
-  readonly isFocused?: boolean;
-  readonly isSelected?: boolean;
-  readonly onSelect?: ((id: string, isSelected: boolean) => void) | undefined;
-  readonly onFocus?: ((id: string) => void) | undefined;
-  /** Returns true if a press now may be meant for another card that was here a moment ago. */
-  readonly hasJustMoved?: (() => boolean) | undefined;
-  readonly hasShortcuts?: boolean;
-  /** Identical pending escalations, which this card stands for. */
-  readonly identical?: readonly Escalation[];
-  /** Starts the approval of several escalations, which shows their totals first. */
-  readonly onBatch?: ((escalations: readonly Escalation[]) => void) | undefined;
-  /** Called when a person begins to answer it. */
-  readonly onAnswer?: ((id: string) => void) | undefined;
-  /** True on a screen of its own: its context stands below the answers, since it may be long and loads later. */
+export interface CardProps extends AnswersProps {
+  /** True on a screen of its own, which has room for a longer context. */
   readonly isWhole?: boolean;
 }
 
-/** One escalation: the action, the reasons, and the answers. It renders again only when its properties change. */
+/** One escalation: the action, the reasons and the context, which scroll, and the answers in its foot, always in view. */
 export const EscalationCard = memo(function EscalationCard(props: CardProps) {
-  const {
-    escalation,
-    identical = [],
-    isFocused = false,
-    isSelected = false,
-    onSelect,
-    onFocus,
-    isWhole = false,
-  } = props;
-  const { escalationId, actionType, actionContent, tool, status, asked } = escalation;
+  const { escalation, identical = [], isFocused = false, isWhole = false } = props;
+  const { escalationId, actionType, actionContent, tool, status, asked, expiresAt } = escalation;
   const isPending = status === EscalationStatus.PENDING;
-  const answers = isPending ? <Answers {...props} /> : <Outcome escalation={escalation} />;
+  const isSettled = useSettled(escalationId, isWhole ? 0 : SETTLE_MS);
+  const context = useApprovalContext(escalationId, isSettled);
+  const past = useMemo(() => pastFrom(context.data), [context.data]);
+  const fired = useMemo(() => firedArguments(escalation).map(({ path }) => path), [escalation]);
   return (
     <article
       id={`card-${escalationId}`}
       className={isFocused ? "escalation is-focused" : "escalation"}
       aria-labelledby={`${escalationId}-title`}
-      onPointerDown={() => onFocus?.(escalationId)}
-      onFocusCapture={() => onFocus?.(escalationId)}
     >
       <header className="row">
-        {onSelect === undefined || !isPending ? null : (
-          <input
-            type="checkbox"
-            aria-label={`Select ${actionType} by ${escalation.agentName}`}
-            data-action="select"
-            checked={isSelected}
-            onChange={({ target }) => onSelect(escalationId, target.checked)}
-          />
-        )}
-        <h2 id={`${escalationId}-title`}>
-          <Link href={`/escalations/${escalationId}`}>
+        <h2 id={`${escalationId}-title`} className={isWhole ? "visually-hidden" : undefined}>
+          {isWhole ? (
             <Shown text={actionType} />
-          </Link>
+          ) : (
+            <Link href={`/escalations/${escalationId}`}>
+              <Shown text={actionType} />
+            </Link>
+          )}
         </h2>
-        {tool === undefined ? null : <Called tool={tool} />}
+        {tool === undefined ? null : <Called tool={tool} isNamed={tool === actionType} />}
         {asked > 1 ? <span className="badge is-wait">asked {asked} times</span> : null}
         {identical.length > 0 ? <span className="badge is-wait">{identical.length + 1} identical</span> : null}
-        {isPending ? <TimeLeft escalation={escalation} /> : null}
+        {isPending && expiresAt !== undefined ? (
+          <span className="time-left">
+            <span className="hint">expires in</span> <Countdown to={expiresAt} />
+          </span>
+        ) : null}
       </header>
-      <Asker escalation={escalation} />
-      <ArgumentsTable args={escalation.arguments} tool={tool} />
-      {actionContent === "" ? null : (
-        <div className="content">
-          <span className="hint">content</span>
-          <Shown text={actionContent} />
-        </div>
-      )}
-      <OtherMetadata escalation={escalation} />
-      <Reasons reasons={escalation.reasons} />
-      {isWhole ? answers : null}
-      <Around escalation={escalation} isWhole={isWhole} />
-      {isWhole ? null : answers}
+      <Scrolled key={escalationId} label="The action and its context" className="escalation-body">
+        <Asker escalation={escalation} />
+        <Reasons reasons={escalation.reasons} />
+        <PastProvider value={past}>
+          <ArgumentsTable args={escalation.arguments} tool={tool} fired={fired} />
+        </PastProvider>
+        {actionContent === "" ? null : (
+          <div className="content">
+            <span className="hint">content</span>
+            <Folded>
+              <Shown text={actionContent} />
+            </Folded>
+          </div>
+        )}
+        <OtherMetadata escalation={escalation} />
+        <Around escalation={escalation} context={context} isWhole={isWhole} isOn={isSettled} />
+      </Scrolled>
+      <footer>{isPending ? <Answers key={escalationId} {...props} /> : <Outcome escalation={escalation} />}</footer>
     </article>
   );
 });
 
-function Called({ tool }: { readonly tool: string }) {
+/** Milliseconds that a card is shown before its context is read: people go through the list by key. */
+const SETTLE_MS = 150;
+
+function pastFrom(context: GetEscalationContextResponse | undefined): ArgumentPast | undefined {
+  if (context === undefined) return undefined;
+  const { usual, usualFrom, earlier } = context;
+  return {
+    usual: new Map(usual.map((each) => [each.argument, each])),
+    usualFrom,
+    earlier: Map.groupBy(earlier, ({ argument }) => argument),
+  };
+}
+
+interface CalledProps {
+  readonly tool: string;
+  /** True if the title names the tool already. */
+  readonly isNamed: boolean;
+}
+
+function Called({ tool, isNamed }: CalledProps) {
   const { isUnknown } = useToolArguments(tool);
+  if (isNamed && !isUnknown) return null;
   return (
     <span className="hint">
       calls <Shown text={tool} />
       {isUnknown ? <span className="fault-text">, not registered: no schema tells what its arguments mean</span> : null}
-    </span>
-  );
-}
-
-function TimeLeft({ escalation: { escalationId, expiresAt } }: { readonly escalation: Escalation }) {
-  const mayChange = useMayChange();
-  if (expiresAt === undefined) return null;
-  return (
-    <span className="time-left row">
-      <span className="hint">expires in</span> <Countdown to={expiresAt} />
-      {mayChange ? <Extend escalationId={escalationId} /> : null}
     </span>
   );
 }
@@ -140,7 +133,31 @@ function Asker({ escalation }: { readonly escalation: Escalation }) {
         asked <Time at={createdAt} />
         {sessionId === undefined ? "" : ` in session ${sessionId}`}
       </span>
+      <Purpose agentId={agentId} />
     </p>
+  );
+}
+
+/** The same as of `AgentName`, whose cache it shares. */
+const AGENT_STALE_MS = 300_000;
+/** Departments that are named. */
+const MAX_DEPARTMENTS = 3;
+
+/** An agent's purpose and departments, in a line whose room is there before they were read. */
+function Purpose({ agentId }: { readonly agentId: string }) {
+  const { data } = useQuery(AgentService.method.getAgent, { agentId }, { staleTime: AGENT_STALE_MS });
+  const nameOf = useDepartmentNames();
+  const { description = "", departmentIds = [] } = data?.agent ?? {};
+  const named = departmentIds.slice(0, MAX_DEPARTMENTS).map(nameOf);
+  const left = departmentIds.length - named.length;
+  const departments = `${named.join(", ")}${left > 0 ? ` and ${left} more` : ""}`;
+  // The departments first: a long purpose is cut at its end.
+  const text = [departments, description.trim() === "" ? "no purpose is registered" : description];
+  const shown = data === undefined ? "" : text.filter((each) => each !== "").join(" · ");
+  return (
+    <span className="purpose" title={shownText(shown, 1_000)}>
+      <Shown text={shown.slice(0, 400)} />
+    </span>
   );
 }
 
@@ -155,67 +172,9 @@ function OtherMetadata({ escalation: { metadata, ignoredMetadata } }: { readonly
         beside the arguments
         {ignoredMetadata.length === 0 ? "" : ` (not covered by the approval: ${ignoredMetadata.join(", ")})`}
       </span>
-      <JsonView value={others} />
-    </div>
-  );
-}
-
-function Answers({ escalation, identical = [], hasJustMoved, hasShortcuts = false, onBatch, onAnswer }: CardProps) {
-  const mayChange = useMayChange();
-  const resolve = useResolve();
-  const [isBusy, setIsBusy] = useState(false);
-  const [fault, setFault] = useState("");
-  const [open, setOpen] = useState<"reject" | "edit" | undefined>(undefined);
-  const { escalationId } = escalation;
-  if (!mayChange) return <p className="hint">A key of the role operator or admin can answer.</p>;
-  /** Ignores a pointer press right after the cards moved. A press by key has no position, so it cannot miss. */
-  const unlessMoved = (run: () => void) => (event: MouseEvent) => {
-    const hasMissed = event.detail > 0 && hasJustMoved?.() === true;
-    setFault(hasMissed ? "The queue moved under the pointer: press again if you mean this one." : "");
-    if (hasMissed) return;
-    onAnswer?.(escalationId);
-    run();
-  };
-  const approve = async (): Promise<void> => {
-    setIsBusy(true);
-    const text = await resolve({ escalationId, resolution: Resolution.APPROVED });
-    setIsBusy(false);
-    setFault(text ?? "");
-  };
-  return (
-    <div className="answers">
-      <Button
-        action="approve"
-        tone="primary"
-        isBusy={isBusy}
-        shortcut={hasShortcuts ? "a" : undefined}
-        onClick={unlessMoved(() => void approve())}
-      >
-        Approve once
-      </Button>
-      <Button action="edit" shortcut={hasShortcuts ? "e" : undefined} onClick={unlessMoved(() => setOpen("edit"))}>
-        Edit and approve
-      </Button>
-      <Button
-        action="reject"
-        tone="danger"
-        shortcut={hasShortcuts ? "r" : undefined}
-        onClick={unlessMoved(() => setOpen("reject"))}
-      >
-        Reject
-      </Button>
-      {identical.length === 0 ? null : (
-        <Button action="approve-identical" onClick={unlessMoved(() => onBatch?.([escalation, ...identical]))}>
-          Approve all {identical.length + 1} …
-        </Button>
-      )}
-      {fault === "" ? null : (
-        <p className="fault-text" role="alert">
-          <Message text={fault} />
-        </p>
-      )}
-      {open === "reject" ? <RejectDialog ids={[escalationId]} onClose={() => setOpen(undefined)} /> : null}
-      {open === "edit" ? <EditDialog escalation={escalation} onClose={() => setOpen(undefined)} /> : null}
+      <Folded>
+        <JsonView value={others} />
+      </Folded>
     </div>
   );
 }

@@ -1,10 +1,19 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { JsonView } from "../../kit/json-view.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { changedNames } from "./edited-arguments.ts";
+import { currenciesIn } from "./fired-argument.ts";
+import { ValueView } from "./value-view.tsx";
+
+/** Properties of a difference. */
+export interface DifferenceProps {
+  readonly before: JsonObject;
+  readonly after: JsonObject;
+  /** True once somebody has approved it. */
+  readonly isPast?: boolean;
+}
 
 /** Shows the arguments that a person changed: the requested value beside the approved one. */
-export function Difference({ before, after }: { readonly before: JsonObject; readonly after: JsonObject }) {
+export function Difference({ before, after, isPast = false }: DifferenceProps) {
   const names = changedNames(before, after);
   if (names.length === 0)
     return <p>Nothing is changed. Go back and change an argument, or approve the action as it is.</p>;
@@ -15,7 +24,7 @@ export function Difference({ before, after }: { readonly before: JsonObject; rea
           <tr>
             <th scope="col">Argument</th>
             <th scope="col">Asked for</th>
-            <th scope="col">You approve</th>
+            <th scope="col">{isPast ? "Changed to" : "You approve"}</th>
           </tr>
         </thead>
         <tbody>
@@ -26,12 +35,12 @@ export function Difference({ before, after }: { readonly before: JsonObject; rea
               </th>
               <td>
                 <del>
-                  <Value value={before[name]} />
+                  <Value args={before} name={name} />
                 </del>
               </td>
               <td>
                 <ins>
-                  <Value value={after[name]} />
+                  <Value args={after} name={name} />
                 </ins>
               </td>
             </tr>
@@ -42,6 +51,8 @@ export function Difference({ before, after }: { readonly before: JsonObject; rea
   );
 }
 
-function Value({ value }: { readonly value: JsonValue | undefined }) {
-  return value === undefined ? <span>not sent</span> : <JsonView value={value} />;
+function Value({ args, name }: { readonly args: JsonObject; readonly name: string }) {
+  const value: JsonValue | undefined = args[name];
+  if (value === undefined) return <span>not sent</span>;
+  return <ValueView value={value} currency={typeof value === "number" ? currenciesIn(args)(name) : undefined} />;
 }

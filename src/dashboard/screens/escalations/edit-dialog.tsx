@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useMemo, useState } from "react";
 import {
   type EditEscalationResponse,
   type Escalation,
@@ -12,20 +12,23 @@ import { requestErrorFrom } from "../../../client/request-error.ts";
 import { Button } from "../../kit/button.tsx";
 import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
-import { Field } from "../../kit/field.tsx";
+import { type ControlProps, Field } from "../../kit/field.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault } from "../../kit/states.tsx";
 import { useEscalationFeed } from "../../live/use-escalations.tsx";
+import { isWithin } from "./argument-rows.ts";
 import { useToolArguments } from "./arguments-table.tsx";
 import { Difference } from "./difference.tsx";
 import {
   argumentsFrom,
   argumentsOfJson,
   changedNames,
+  choicesOf,
   type EditedArgument,
   editedFrom,
   faultOf,
 } from "./edited-arguments.ts";
+import { firedArguments } from "./fired-argument.ts";
 
 const { editEscalation } = EscalationService.method;
 
@@ -41,21 +44,24 @@ const LINE = 60;
 /** Properties of the dialog. */
 export interface EditDialogProps {
   readonly escalation: Escalation;
+  /** Note that is there at first. */
+  readonly note: string;
   readonly onClose: () => void;
 }
 
 /** Approves the action with other arguments: the person edits them, then confirms the difference. */
-export function EditDialog({ escalation, onClose }: EditDialogProps) {
+export function EditDialog({ escalation, note: first, onClose }: EditDialogProps) {
   const { escalationId, tool, arguments: before = {} } = escalation;
   const feed = useEscalationFeed();
   const { byPath: known } = useToolArguments(tool);
   // The schema may arrive after the form: the form follows it until the first edit.
   const [changed, setChanged] = useState<readonly EditedArgument[] | undefined>(undefined);
   const [json, setJson] = useState<string | undefined>(undefined);
-  const [note, setNote] = useState("");
+  const [note, setNote] = useState(first);
   const [edited, setEdited] = useState<JsonObject | undefined>(undefined);
   const [fault, setFault] = useState<Error | undefined>(undefined);
-  const entries = changed ?? editedFrom(before, known);
+  const fired = useMemo(() => firedArguments(escalation).map(({ path }) => path), [escalation]);
+  const entries = changed ?? editedFrom({ args: before, before, known, fired });
   if (edited !== undefined) {
     const said = note.trim() === "" ? {} : { note: note.trim() };
     return (
@@ -81,7 +87,6 @@ export function EditDialog({ escalation, onClose }: EditDialogProps) {
   return (
     <Dialog title="Edit and approve" isOpen onClose={onClose} closesBy="escape" isWide>
       <EditForm
-        before={before}
         known={known}
         entries={entries}
         json={json}
@@ -91,7 +96,7 @@ export function EditDialog({ escalation, onClose }: EditDialogProps) {
         onEntries={setChanged}
         onJson={(text) => {
           const parsed = text === undefined && json !== undefined ? argumentsOfJson(json) : undefined;
-          if (typeof parsed === "object") setChanged(editedFrom(parsed, known));
+          if (typeof parsed === "object") setChanged(editedFrom({ args: parsed, before, known, fired }));
           setJson(text);
         }}
         onNote={setNote}
@@ -105,7 +110,6 @@ export function EditDialog({ escalation, onClose }: EditDialogProps) {
 }
 
 interface EditFormProps {
-  readonly before: JsonObject;
   readonly known: ReadonlyMap<string, ToolArgument>;
   readonly entries: readonly EditedArgument[];
   /** Arguments as JSON text, while they are edited as such. */
@@ -121,23 +125,23 @@ interface EditFormProps {
 }
 
 function EditForm(props: EditFormProps) {
-  const { before, known, entries, json, note, error, onEntries, onJson, onNote, onReview, onClose } = props;
+  const { known, entries, json, note, error, onEntries, onJson, onNote, onReview, onClose } = props;
   const own = new Map(
-    entries.flatMap(({ name, text, isSent }) => {
-      const fault = isSent ? faultOf(text, known.get(name), before[name]) : undefined;
-      return fault === undefined ? [] : [[name, fault] as const];
+    entries.flatMap(({ path, text, before, isSent }) => {
+      const fault = isSent ? faultOf(text, known.get(path), before) : undefined;
+      return fault === undefined ? [] : [[path, fault] as const];
     }),
   );
-  const refused = faultsByArgument(error);
+  const refused = faultsByArgument(error, entries);
   const parsed = json === undefined ? undefined : argumentsOfJson(json);
   const isFaulty = parsed === undefined ? own.size > 0 : typeof parsed === "string";
-  const current = (): JsonObject => (typeof parsed === "object" ? parsed : argumentsFrom(entries, known, before));
+  const current = (): JsonObject => (typeof parsed === "object" ? parsed : argumentsFrom(entries, known));
   const review = (event: FormEvent): void => {
     event.preventDefault();
     if (!isFaulty) onReview(current());
   };
   const change = (entry: EditedArgument): void =>
-    onEntries(entries.map((each) => (each.name === entry.name ? entry : each)));
+    onEntries(entries.map((each) => (each.path === entry.path ? entry : each)));
   return (
     <form className="stack" onSubmit={review}>
       <p className="hint">
@@ -147,10 +151,10 @@ function EditForm(props: EditFormProps) {
       {json === undefined ? (
         entries.map((entry) => (
           <ArgumentField
-            key={entry.name}
+            key={entry.path}
             entry={entry}
-            schema={known.get(entry.name)}
-            fault={own.get(entry.name) ?? refused.get(entry.name)}
+            schema={known.get(entry.path)}
+            fault={own.get(entry.path) ?? refused.get(entry.path)}
             onChange={change}
           />
         ))
@@ -201,16 +205,19 @@ function EditForm(props: EditFormProps) {
   );
 }
 
-/** Returns the service's violations by top-level argument. */
-function faultsByArgument(error: unknown): ReadonlyMap<string, string> {
+/** Returns the service's violations by the paths of the entries that they are about. */
+function faultsByArgument(error: unknown, entries: readonly EditedArgument[]): ReadonlyMap<string, string> {
   if (!(error instanceof ConnectError)) return new Map();
   const faults = new Map<string, string>();
   for (const { field, description } of requestErrorFrom(error).violations) {
-    const name = /^arguments\.([^.[]+)/.exec(field)?.[1];
-    if (name === undefined) continue;
-    const before = faults.get(name);
+    const path = /^arguments\.?(.+)/.exec(field)?.[1];
+    if (path === undefined) continue;
+    const entry =
+      entries.find((each) => isWithin(path, each.path)) ?? entries.find((each) => isWithin(each.path, path));
+    if (entry === undefined) continue;
+    const before = faults.get(entry.path);
     const text = description.replaceAll("`", "");
-    faults.set(name, before === undefined ? text : `${before}; ${text}`);
+    faults.set(entry.path, before === undefined ? text : `${before}; ${text}`);
   }
   return faults;
 }
@@ -223,9 +230,10 @@ interface ArgumentFieldProps {
 }
 
 function ArgumentField({ entry, schema, fault, onChange }: ArgumentFieldProps) {
-  const { name, text, isSent } = entry;
+  const { path, name, text, before, isSent } = entry;
   const told = [schema?.types.join(" or "), schema?.description].filter(Boolean).join(" · ");
   const label = shownText(name);
+  const choices = choicesOf(schema, before);
   return (
     <div className="edited-argument">
       <Field
@@ -234,11 +242,18 @@ function ArgumentField({ entry, schema, fault, onChange }: ArgumentFieldProps) {
         fault={fault === undefined ? undefined : shownText(fault, 500)}
       >
         {(control) => {
-          const common = { ...control, name: `argument.${name}`, value: text, spellCheck: false };
+          const named = { ...control, name: `argument.${path}`, value: text };
+          const common = { ...named, spellCheck: false };
           // Typing into an argument that was left out includes it.
-          const type = (next: string): void => onChange({ name, text: next, isSent: true });
+          const type = (next: string): void => onChange({ ...entry, text: next, isSent: true });
+          if (choices.length > 0) return <Choices {...named} isSent={isSent} choices={choices} onChoose={type} />;
           return text.length > LINE || text.includes("\n") ? (
-            <textarea {...common} rows={4} onChange={({ target }) => type(target.value)} />
+            <textarea
+              {...common}
+              className={schema?.types.some((each) => each === "array" || each === "object") ? "mono" : undefined}
+              rows={4}
+              onChange={({ target }) => type(target.value)}
+            />
           ) : (
             <input
               {...common}
@@ -254,11 +269,39 @@ function ArgumentField({ entry, schema, fault, onChange }: ArgumentFieldProps) {
           type="button"
           className="link"
           aria-label={`Leave out ${label}`}
-          onClick={() => onChange({ name, text: "", isSent: false })}
+          onClick={() => onChange({ ...entry, text: "", isSent: false })}
         >
           leave out
         </button>
       ) : null}
     </div>
+  );
+}
+
+interface ChoicesProps extends ControlProps {
+  readonly name: string;
+  readonly value: string;
+  readonly isSent: boolean;
+  readonly choices: readonly string[];
+  readonly onChoose: (text: string) => void;
+}
+
+/** The values of an argument that its schema lists. A value that it does not list can be kept. */
+function Choices({ value, isSent, choices, onChoose, ...control }: ChoicesProps) {
+  const isOther = isSent && !choices.includes(value);
+  return (
+    <select {...control} value={isSent ? value : ""} onChange={({ target }) => onChoose(target.value)}>
+      {isSent ? null : (
+        <option value="" disabled>
+          not sent
+        </option>
+      )}
+      {isOther ? <option value={value}>{shownText(value)} (not in the schema)</option> : null}
+      {choices.map((choice) => (
+        <option key={choice} value={choice}>
+          {shownText(choice)}
+        </option>
+      ))}
+    </select>
   );
 }

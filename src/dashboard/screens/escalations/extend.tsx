@@ -20,8 +20,8 @@ export function Extend({ escalationId }: { readonly escalationId: string }) {
   });
   return (
     <DropdownMenu.Root>
-      <DropdownMenu.Trigger className="link" data-action="extend">
-        extend
+      <DropdownMenu.Trigger className="button is-plain" data-action="extend">
+        Extend
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content className="menu" sideOffset={4}>

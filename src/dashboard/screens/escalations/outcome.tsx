@@ -7,9 +7,10 @@ import {
   EscalationStatus,
 } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Actor } from "../../kit/actor.tsx";
-import { Badge } from "../../kit/badge.tsx";
+import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, Time, useNow } from "../../kit/time.tsx";
+import { laterOf } from "../../live/escalation-feed.ts";
 import { useEscalations } from "../../live/use-escalations.tsx";
 import { Difference } from "./difference.tsx";
 
@@ -37,12 +38,51 @@ function Who({ resolvedBy, resolvedByName }: Resolver) {
   );
 }
 
-/** Returns the word for the outcome of an edited action, which may still wait for another person. */
-function useEditText({ editedArguments, replacedBy }: Escalation): string | undefined {
-  const { pending } = useEscalations();
-  if (editedArguments === undefined) return undefined;
-  const waits = pending.some(({ escalationId }) => escalationId === replacedBy);
-  return waits ? "edited: another person has to approve it" : "approved with other arguments";
+/** Colour and word of an outcome. */
+interface Verdict {
+  readonly tone: Tone;
+  readonly word: string;
+}
+
+/** Returns the verdict on an escalation. That on an edited one is the verdict on the action that took its place. */
+function useVerdict({ status, editedArguments, replacedBy }: Escalation): Verdict {
+  const { pending, resolved } = useEscalations();
+  const isEdited = editedArguments !== undefined;
+  const known = isEdited
+    ? [...resolved, ...pending].find(({ escalationId }) => escalationId === replacedBy)
+    : undefined;
+  const query = useQuery(
+    EscalationService.method.getEscalation,
+    { escalationId: replacedBy ?? "" },
+    { enabled: isEdited && replacedBy !== undefined && known === undefined },
+  );
+  if (!isEdited) {
+    return status === EscalationStatus.APPROVED
+      ? { tone: "good", word: "approved" }
+      : { tone: "bad", word: "rejected" };
+  }
+  const replacement = laterOf(query.data?.escalation, known);
+  if (replacedBy !== undefined && replacement === undefined) return { tone: "plain", word: "edited" };
+  switch (replacement?.status) {
+    case EscalationStatus.PENDING:
+      return { tone: "wait", word: "edited: another person has to approve it" };
+    case EscalationStatus.REJECTED:
+      return { tone: "bad", word: "edited, then rejected" };
+    default:
+      return { tone: "good", word: "approved with other arguments" };
+  }
+}
+
+/** Outcome of a resolved escalation in one line: the verdict, by whom, and when. */
+export function OutcomeLine({ escalation }: { readonly escalation: Escalation }) {
+  const { tone, word } = useVerdict(escalation);
+  return (
+    <>
+      <Badge tone={tone}>{word}</Badge>
+      <Who {...escalation} />
+      <Time at={escalation.resolvedAt} />
+    </>
+  );
 }
 
 /** Outcome of a resolved escalation. An unused approval is read again. */
@@ -55,13 +95,13 @@ export function Outcome({ escalation }: { readonly escalation: Escalation }) {
     { escalationId },
     { enabled: isOpen, refetchInterval: isOpen ? REFRESH_MS : false },
   );
-  return <OutcomeText escalation={query.data?.escalation ?? escalation} />;
+  // The cache may hold a state from before the answer, which the stream has told since.
+  return <OutcomeText escalation={laterOf(escalation, query.data?.escalation) ?? escalation} />;
 }
 
 function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
   const {
     status,
-    resolvedAt,
     note,
     usedAt,
     usedByDecisionId,
@@ -74,13 +114,10 @@ function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
   const now = useNow();
   const isOver = expiresAt !== undefined && timestampMs(expiresAt) <= now;
   const isApproved = status === EscalationStatus.APPROVED;
-  const editText = useEditText(escalation);
   return (
     <div className="outcome stack">
       <p className="row">
-        <Badge tone={isApproved ? "good" : "bad"}>{isApproved ? "approved" : (editText ?? "rejected")}</Badge>
-        <Who {...escalation} />
-        <Time at={resolvedAt} />
+        <OutcomeLine escalation={escalation} />
       </p>
       {note === undefined || note === "" ? null : (
         <p>
@@ -119,7 +156,7 @@ function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
       {editedArguments === undefined ? null : (
         <details>
           <summary>What was changed</summary>
-          <Difference before={asked} after={editedArguments} />
+          <Difference before={asked} after={editedArguments} isPast />
         </details>
       )}
       {replacedBy === undefined ? null : (

@@ -1,200 +1,148 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
+import { useLocation } from "wouter";
 import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { useNarrow } from "../../kit/lists/use-narrow.ts";
 import { VirtualList } from "../../kit/lists/virtual-list.tsx";
+import { useShortcuts } from "../../kit/shortcuts.ts";
 import { Empty } from "../../kit/states.tsx";
-import { useAnnounce } from "../../kit/toast.tsx";
 import { useMayChange } from "../../session.ts";
 import { Batch } from "./batch.tsx";
 import { EscalationCard } from "./card.tsx";
-import { isPending, type Row, rowsFrom } from "./rows.ts";
-import { useShortcuts } from "./use-shortcuts.ts";
+import { QueueHead, QueueRow } from "./queue-row.tsx";
+import type { QueueView } from "./queue-view.ts";
+import { type Item, idOfRow, isPending, itemsFrom, type Lingering, type Row, rowsFrom, useHeldRows } from "./rows.ts";
+import { useMark } from "./use-mark.ts";
 
-const ROW_HEIGHT = 360;
-/** Milliseconds after a move of the queue in which a pointer press may be meant for the previous card. */
-const MOVED_MS = 400;
-/** Milliseconds after a move of the mark in which a key press may be meant for the previous card. */
-const MARK_MOVED_MS = 250;
-const idOf = ({ escalation }: Row): string => escalation.escalationId;
-const attributesOf = ({ escalation }: Row): Readonly<Record<`data-${string}`, string>> => ({
-  [isPending(escalation) ? "data-id" : "data-answered"]: escalation.escalationId,
-});
+/** Height of a line and of a heading, pixels; the style sheet sets it. */
+const ROW_HEIGHT = 44;
+/** Pixels of the widest page on which the list takes the whole width and a row opens a page of its own. */
+const NARROW = 1_040;
+
+const idOf = ({ id }: Item): string => id;
+const attributesOf = (item: Item): Readonly<Record<`data-${string}`, string>> => {
+  if (item.kind === "head") return { "data-group": item.id };
+  return { [isPending(item.row.escalation) ? "data-id" : "data-answered"]: item.id };
+};
 
 /** Properties of the queue. */
 export interface QueueProps {
+  readonly view: QueueView;
   readonly pending: readonly Escalation[];
   /** Escalations resolved a moment ago, still shown in their places. */
-  readonly lingering: readonly Escalation[];
+  readonly lingering: readonly Lingering[];
+  /** Escalations that were answered before, shown below those that wait. */
+  readonly answered: readonly Escalation[];
+  /** True once every escalation that waited when the page was opened is there. */
+  readonly isRead: boolean;
   readonly hasShortcuts: boolean;
 }
 
-/** Pending escalations, oldest first, so that new ones move nothing. */
-export function Queue({ pending, lingering, hasShortcuts }: QueueProps) {
+/** Pending escalations: a line each, and on a wide page the card of the marked one beside them. */
+export function Queue({ view, pending, lingering, answered, isRead, hasShortcuts }: QueueProps) {
   const mayChange = useMayChange();
-  const rows = useMemo(() => rowsFrom(pending, lingering), [pending, lingering]);
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const isNarrow = useNarrow(NARROW);
+  const [, navigate] = useLocation();
+  const [isPointed, setIsPointed] = useState(false);
+  const sorted = useMemo(() => rowsFrom(pending, lingering, view), [pending, lingering, view]);
+  const viewKey = Object.values(view).join(" ");
+  const { rows, held, show } = useHeldRows(sorted, viewKey, isPointed && isRead, answered.length > 0);
+  const items = useMemo(() => itemsFrom(rows, view.group, answered), [rows, view.group, answered]);
+  const lines = useMemo(() => items.flatMap((item) => (item.kind === "row" ? [item.row] : [])), [items]);
+  const { selected, select, clear } = useSelection();
   const [batch, setBatch] = useState<readonly Escalation[] | undefined>(undefined);
-  const hasJustMoved = useHasJustMoved(rows);
-  const { focused, focus, press, answer } = useMark(rows, hasShortcuts && mayChange);
-  const chosen = useMemo(
-    () =>
-      rows
-        .filter((row) => selected.has(idOf(row)))
-        .flatMap(({ escalation, identical }) => [escalation, ...identical])
-        .filter(isPending),
-    [rows, selected],
+  const { marked, mark, answer, hasJustMoved, press } = useMark(lines, isRead);
+  const isOn = hasShortcuts && mayChange;
+  const open = useCallback(() => {
+    if (marked !== undefined) navigate(`/escalations/${idOfRow(marked)}`);
+  }, [marked, navigate]);
+  // Without a card beside the list, an answer begins on the page of the escalation.
+  const keys = useMemo(() => (isNarrow ? { ...press, a: open, r: open, e: open } : press), [isNarrow, press, open]);
+  useShortcuts(isOn && marked !== undefined, keys);
+  const chosen = useMemo(() => chosenOf(rows, selected), [rows, selected]);
+  return (
+    <div className={isNarrow ? "queue is-narrow" : "queue"}>
+      <div
+        className="queue-list"
+        onPointerEnter={({ pointerType }) => setIsPointed(pointerType !== "touch")}
+        onPointerLeave={() => setIsPointed(false)}
+      >
+        <Batch
+          rows={rows}
+          held={held.length}
+          heldText={view.order === "time" ? "more urgent" : "new"}
+          onShow={show}
+          selected={selected}
+          chosen={chosen}
+          approved={batch}
+          onSelect={mayChange ? select : undefined}
+          onApprove={setBatch}
+          onDone={clear}
+        />
+        {rows.length === 0 ? (
+          <Empty title="Nothing waits that passes these filters">Clear them to see the others.</Empty>
+        ) : (
+          <VirtualList
+            items={items}
+            idOf={idOf}
+            attributesOf={attributesOf}
+            rowHeight={ROW_HEIGHT}
+            isEven
+            label="Pending escalations"
+          >
+            {(item) =>
+              item.kind === "head" ? (
+                <QueueHead head={item} selected={selected} onSelect={mayChange ? select : undefined} />
+              ) : (
+                <QueueRow
+                  escalation={item.row.escalation}
+                  identical={item.row.identical}
+                  isMarked={!isNarrow && item.row === marked}
+                  isSelected={selected.has(item.id)}
+                  onMark={isNarrow ? undefined : mark}
+                  onSelect={mayChange ? select : undefined}
+                />
+              )
+            }
+          </VirtualList>
+        )}
+      </div>
+      {isNarrow || marked === undefined ? null : (
+        <section className="queue-card" aria-label="Selected escalation" data-line={`line-${idOfRow(marked)}`}>
+          <EscalationCard
+            key={idOfRow(marked)}
+            escalation={marked.escalation}
+            identical={marked.identical}
+            isFocused={isOn}
+            onBatch={setBatch}
+            onAnswer={answer}
+            hasJustMoved={hasJustMoved}
+            hasShortcuts={isOn}
+          />
+        </section>
+      )}
+    </div>
   );
-  const select = useCallback((id: string, isSelected: boolean): void => {
+}
+
+/** Returns the pending escalations of the selected rows, with those that are identical to them. */
+function chosenOf(rows: readonly Row[], selected: ReadonlySet<string>): readonly Escalation[] {
+  const chosen = rows.filter((row) => selected.has(idOfRow(row)));
+  return chosen.flatMap(({ escalation, identical }) => [escalation, ...identical]).filter(isPending);
+}
+
+/** Keeps the ids of the selected rows. */
+function useSelection() {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const select = useCallback((ids: readonly string[], isSelected: boolean): void => {
     setSelected((before) => {
       const next = new Set(before);
-      if (isSelected) next.add(id);
-      else next.delete(id);
+      for (const id of ids) {
+        if (isSelected) next.add(id);
+        else next.delete(id);
+      }
       return next;
     });
   }, []);
   const clear = useCallback(() => setSelected(new Set()), []);
-  useShortcuts(hasShortcuts && mayChange && focused !== undefined, press);
-  return (
-    <>
-      {mayChange && (chosen.length > 0 || batch !== undefined) ? (
-        <Batch selected={chosen} approved={batch} onApprove={setBatch} onDone={clear} />
-      ) : null}
-      {pending.length === 0 ? (
-        <Empty title="Nothing waits for a person">New escalations appear here by themselves.</Empty>
-      ) : (
-        <VirtualList
-          items={rows}
-          idOf={idOf}
-          attributesOf={attributesOf}
-          rowHeight={ROW_HEIGHT}
-          label="Pending escalations"
-        >
-          {({ escalation, identical }) => {
-            const id = escalation.escalationId;
-            return (
-              <EscalationCard
-                escalation={escalation}
-                identical={identical}
-                isFocused={id === focused}
-                onFocus={focus}
-                isSelected={selected.has(id)}
-                onSelect={mayChange ? select : undefined}
-                onBatch={setBatch}
-                onAnswer={answer}
-                hasJustMoved={hasJustMoved}
-                hasShortcuts={hasShortcuts && id === focused}
-              />
-            );
-          }}
-        </VirtualList>
-      )}
-    </>
-  );
-}
-
-interface Mark {
-  /** Id of the card that the shortcut keys act on. */
-  readonly focused: string | undefined;
-  readonly focus: (id: string) => void;
-  /** Notes that a person answers a card, after which the mark moves to the next one. */
-  readonly answer: (id: string) => void;
-  /** Handlers by shortcut key. */
-  readonly press: Readonly<Record<string, () => void>>;
-}
-
-/**
- * Marks the card that the shortcut keys act on. The mark stays on a card that another person answered, so that a key press
- * never reaches the card that takes its place.
- */
-function useMark(rows: readonly Row[], isOn: boolean): Mark {
-  const announce = useAnnounce();
-  const [focused, setFocused] = useState<string | undefined>(undefined);
-  const place = useRef(0);
-  const movedAt = useRef(Number.NEGATIVE_INFINITY);
-  const answering = useRef<string | undefined>(undefined);
-  const index = rows.findIndex((row) => idOf(row) === focused);
-  useEffect(() => {
-    const current = rows[index];
-    if (current !== undefined && (isPending(current.escalation) || answering.current !== focused)) {
-      place.current = index;
-      return;
-    }
-    const after = current === undefined ? rows.slice(place.current) : rows.slice(index + 1);
-    const waiting = [...after, ...rows.toReversed()].find(({ escalation }) => isPending(escalation));
-    if (focused !== undefined && waiting !== undefined) movedAt.current = performance.now();
-    if (waiting === undefined) place.current = 0;
-    setFocused(waiting === undefined ? undefined : idOf(waiting));
-  }, [rows, index, focused]);
-  const answer = useCallback((id: string): void => {
-    answering.current = id;
-  }, []);
-  const press = useMemo(() => {
-    /** Runs an action for the marked card if it is in view; otherwise marks the first card in view. */
-    const ifSeen = (run: (id: string) => void) => (): void => {
-      if (performance.now() - movedAt.current < MARK_MOVED_MS) {
-        announce({ tone: "plain", text: "The mark has just moved: press again if you mean this card." });
-        return;
-      }
-      const seen = idsInView();
-      if (focused !== undefined && seen.includes(focused)) {
-        run(focused);
-        return;
-      }
-      if (seen[0] !== undefined) setFocused(seen[0]);
-      announce({ tone: "plain", text: "The marked card was out of view: press again for the one that is marked now." });
-    };
-    const click = (action: string) =>
-      ifSeen((id) => {
-        const button = cardOf(id)?.querySelector<HTMLElement>(`[data-action=${action}]`);
-        if (button === null || button === undefined) {
-          announce({ tone: "plain", text: "This one is answered. Press j for the next." });
-        } else button.click();
-      });
-    const move = (by: number) => (): void => {
-      const next = rows[Math.min(rows.length - 1, Math.max(0, index + by))];
-      if (next === undefined) return;
-      setFocused(idOf(next));
-      cardOf(idOf(next))?.scrollIntoView({ block: "nearest" });
-    };
-    return {
-      j: move(1),
-      ArrowDown: move(1),
-      k: move(-1),
-      ArrowUp: move(-1),
-      a: click("approve"),
-      r: click("reject"),
-      e: click("edit"),
-      x: click("select"),
-    };
-  }, [rows, index, focused, announce]);
-  return { focused: isOn || index >= 0 ? focused : undefined, focus: setFocused, answer, press };
-}
-
-const cardOf = (id: string): HTMLElement | null => document.getElementById(`card-${id}`);
-
-/** Returns the ids of the cards in view, partly or fully, in order. */
-function idsInView(): readonly string[] {
-  const list = document.querySelector(".virtual")?.getBoundingClientRect();
-  if (list === undefined) return [];
-  const [top, bottom] = [Math.max(0, list.top), Math.min(window.innerHeight, list.bottom)];
-  const cards = [...document.querySelectorAll<HTMLElement>(".virtual .escalation")];
-  const seen = cards
-    .map((card) => ({ id: card.id.slice("card-".length), rect: card.getBoundingClientRect() }))
-    .filter(({ rect }) => rect.bottom > top && rect.top < bottom);
-  return seen.sort((a, b) => a.rect.top - b.rect.top).map(({ id }) => id);
-}
-
-/** Returns a function that tells whether cards moved a moment ago because a card above them left. */
-function useHasJustMoved(rows: readonly Row[]): () => boolean {
-  const before = useRef<readonly Row[]>(rows);
-  const movedAt = useRef(Number.NEGATIVE_INFINITY);
-  useEffect(() => {
-    const last = before.current;
-    before.current = rows;
-    const hasMoved = last.some((each, at) => {
-      const now = rows[at];
-      return now !== undefined && idOf(each) !== idOf(now);
-    });
-    if (hasMoved) movedAt.current = performance.now();
-  }, [rows]);
-  return useCallback(() => performance.now() - movedAt.current < MOVED_MS, []);
+  return { selected, select, clear };
 }

@@ -11,7 +11,7 @@ const MORE = 50;
 export function Reasons({ reasons }: { readonly reasons: readonly Reason[] }) {
   const [limit, setLimit] = useState(FIRST);
   return (
-    <ul className="reasons">
+    <ul className="card-reasons">
       {reasons.slice(0, limit).map((reason) => (
         <li key={`${reason.mandateId} ${reason.rule} ${reason.message}`}>
           <ReasonText reason={reason} />

@@ -14,11 +14,19 @@ const PRESETS = [
 /** Maximum number of faults listed. */
 const MAX_FAULTS = 20;
 
+/** Properties of the dialog. */
+export interface RejectDialogProps {
+  readonly ids: readonly string[];
+  /** Reason that is there at first. Default: none. */
+  readonly note?: string;
+  readonly onClose: () => void;
+}
+
 /** Asks for the reason of a rejection. The agent reads it. */
-export function RejectDialog({ ids, onClose }: { readonly ids: readonly string[]; readonly onClose: () => void }) {
+export function RejectDialog({ ids, note: first = "", onClose }: RejectDialogProps) {
   const resolve = useResolve();
   const resolveAll = useResolveAll();
-  const [note, setNote] = useState("");
+  const [note, setNote] = useState(first);
   const reject = async (): Promise<void> => {
     const said = note.trim() === "" ? {} : { note: note.trim() };
     const rejecting = { ...said, resolution: Resolution.REJECTED };

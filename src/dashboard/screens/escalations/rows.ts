@@ -1,77 +1,167 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { type Escalation, EscalationStatus } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { COMPARISONS, groupOf, type Named, type QueueView } from "./queue-view.ts";
 
-/** One card of the queue. */
+/** One line of the queue. */
 export interface Row {
   readonly escalation: Escalation;
+  /** The state by which it has its place: the last pending one, so that an answer moves nothing. */
+  readonly placed: Escalation;
   /** Pending escalations with the same agent, type, tool, arguments and content. Only their other metadata differs. */
   readonly identical: readonly Escalation[];
 }
 
+/** An escalation that was resolved a moment ago. */
+export interface Lingering {
+  readonly escalation: Escalation;
+  /** Its last state before the answer. */
+  readonly placed: Escalation;
+}
+
+/** A heading above rows, or a row. */
+export type Item =
+  | { readonly kind: "row"; readonly id: string; readonly row: Row }
+  | { readonly kind: "head"; readonly id: string; readonly title: string; readonly members: readonly Row[] };
+
 const NONE: readonly Escalation[] = [];
-/** Milliseconds that a resolved card stays in its place; longer while the pointer is on the queue. */
+const NOBODY: readonly Lingering[] = [];
+/** Milliseconds that a resolved row stays in its place; longer while the pointer is on the queue. */
 const LINGER_MS = 8_000;
 const CHECK_MS = 1_000;
 
 export const isPending = ({ status }: Escalation): boolean => status === EscalationStatus.PENDING;
 
-const createdAt = ({ createdAt: at }: Escalation): number => (at === undefined ? 0 : timestampMs(at));
+/** Returns the id of a row's first escalation. */
+export const idOfRow = ({ escalation }: Row): string => escalation.escalationId;
 
 /** Returns the escalations resolved a moment ago. They stay in the queue, so that nothing moves under the pointer. */
 export function useLingering(
   pending: readonly Escalation[],
   resolved: readonly Escalation[],
   isPointed: () => boolean,
-): readonly Escalation[] {
-  const wasPending = useRef(new Set<string>());
+): readonly Lingering[] {
+  const wasPending = useRef(new Map<string, Escalation>());
   const answeredAt = useRef(new Map<string, number>());
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
   const isQuiet = pending.length === 0;
   useEffect(() => {
-    for (const { escalationId } of pending) wasPending.current.add(escalationId);
+    for (const escalation of pending) wasPending.current.set(escalation.escalationId, escalation);
   }, [pending]);
-  const lingering = useMemo(
-    () => (isQuiet ? NONE : resolved.filter(({ escalationId: id }) => wasPending.current.has(id) && !left.has(id))),
-    [isQuiet, resolved, left],
-  );
+  const lingering = useMemo(() => {
+    if (isQuiet) return NOBODY;
+    return resolved.flatMap((escalation) => {
+      const placed = wasPending.current.get(escalation.escalationId);
+      return placed === undefined || left.has(escalation.escalationId) ? [] : [{ escalation, placed }];
+    });
+  }, [isQuiet, resolved, left]);
   useEffect(() => {
     // The last pending escalation takes every resolved one out of the queue with it.
     if (isQuiet) setLeft(new Set(resolved.map(({ escalationId }) => escalationId)));
   }, [isQuiet, resolved]);
   useEffect(() => {
     if (lingering.length === 0) return;
+    const ids = lingering.map(({ escalation }) => escalation.escalationId);
     const now = performance.now();
-    for (const { escalationId: id } of lingering) if (!answeredAt.current.has(id)) answeredAt.current.set(id, now);
+    for (const id of ids) if (!answeredAt.current.has(id)) answeredAt.current.set(id, now);
     const timer = setInterval(() => {
       if (isPointed()) return;
       const limit = performance.now() - LINGER_MS;
-      const over = lingering.filter(({ escalationId: id }) => (answeredAt.current.get(id) ?? 0) < limit);
-      if (over.length > 0) setLeft((before) => new Set([...before, ...over.map(({ escalationId }) => escalationId)]));
+      const over = ids.filter((id) => (answeredAt.current.get(id) ?? 0) < limit);
+      if (over.length > 0) setLeft((before) => new Set([...before, ...over]));
     }, CHECK_MS);
     return () => clearInterval(timer);
   }, [lingering, isPointed]);
   return lingering;
 }
 
-/** Collapses identical pending escalations and puts resolved ones back in their places, oldest first. */
-export function rowsFrom(pending: readonly Escalation[], lingering: readonly Escalation[]): readonly Row[] {
-  const rows = collapsed(pending);
-  if (lingering.length === 0) return rows;
-  const answered = lingering.map((escalation) => ({ escalation, identical: NONE }));
-  return [...rows, ...answered].sort((a, b) => createdAt(a.escalation) - createdAt(b.escalation));
+/** Collapses identical pending escalations, puts resolved ones back in their places, and orders and groups them. */
+export function rowsFrom(
+  pending: readonly Escalation[],
+  lingering: readonly Lingering[],
+  { order, group }: Pick<QueueView, "order" | "group">,
+): readonly Row[] {
+  const compare = COMPARISONS[order];
+  const answered = lingering.map((each) => ({ ...each, identical: NONE }));
+  const rows = [...collapsed(pending, compare), ...answered].sort((a, b) => compare(a.placed, b.placed));
+  if (group === "") return rows;
+  return [...Map.groupBy(rows, ({ placed }) => groupOf(group, placed)?.id).values()].flat();
 }
 
-function collapsed(pending: readonly Escalation[]): readonly Row[] {
+/** Puts a heading above the rows of each group, and above those that were answered before. */
+export function itemsFrom(
+  rows: readonly Row[],
+  group: QueueView["group"],
+  answered: readonly Escalation[],
+): readonly Item[] {
+  const items: Item[] = [];
+  let named: Named | undefined;
+  let members: Row[] = [];
+  for (const row of rows) {
+    const own = groupOf(group, row.placed);
+    if (own !== undefined && own.id !== named?.id) {
+      members = [];
+      items.push({ kind: "head", id: `${group} ${own.id}`, title: own.name, members });
+      named = own;
+    }
+    members.push(row);
+    items.push({ kind: "row", id: idOfRow(row), row });
+  }
+  if (answered.length > 0) items.push({ kind: "head", id: "answered", title: "Just answered", members: [] });
+  for (const escalation of answered) {
+    const row = { escalation, placed: escalation, identical: NONE };
+    items.push({ kind: "row", id: escalation.escalationId, row });
+  }
+  return items;
+}
+
+/** Rows in the order in which they are shown. */
+export interface HeldRows {
+  readonly rows: readonly Row[];
+  /** Rows that wait to be shown until nobody points at the list. */
+  readonly held: readonly Row[];
+  /** Shows them now. */
+  readonly show: () => void;
+}
+
+/** Keeps the order of the rows while somebody points at them: new rows that would move others wait. */
+export function useHeldRows(sorted: readonly Row[], view: string, isPointed: boolean, hasMoreBelow: boolean): HeldRows {
+  const shown = useRef<{ readonly view: string; readonly ids: readonly string[] }>({ view, ids: [] });
+  const [shows, setShows] = useState(0);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the rows are held anew once the waiting ones were shown
+  const { rows, held } = useMemo(() => {
+    if (!isPointed || shown.current.view !== view) return { rows: sorted, held: [] };
+    return heldFrom(shown.current.ids, sorted, hasMoreBelow);
+  }, [sorted, view, isPointed, hasMoreBelow, shows]);
+  useEffect(() => {
+    shown.current = { view, ids: rows.map(idOfRow) };
+  }, [rows, view]);
+  const show = useCallback(() => {
+    shown.current = { view, ids: sorted.map(idOfRow) };
+    setShows((before) => before + 1);
+  }, [sorted, view]);
+  return { rows, held, show };
+}
+
+function heldFrom(ids: readonly string[], sorted: readonly Row[], hasMoreBelow: boolean) {
+  const byId = new Map(sorted.map((row) => [idOfRow(row), row]));
+  const kept = ids.flatMap((id) => byId.get(id) ?? []);
+  const known = new Set(kept);
+  const last = sorted.findLastIndex((row) => known.has(row));
+  // Rows below the last one move nothing, unless the list goes on below them.
+  const end = hasMoreBelow && last >= 0 ? sorted.length : last + 1;
+  return { rows: [...kept, ...sorted.slice(end)], held: sorted.slice(0, end).filter((row) => !known.has(row)) };
+}
+
+function collapsed(pending: readonly Escalation[], compare: (a: Escalation, b: Escalation) => number): readonly Row[] {
   const alike = Map.groupBy(pending, ({ agentId, actionType, tool }) => `${agentId} ${tool ?? ""} ${actionType}`);
   const groups = [...alike.values()].flatMap((members) =>
     members.length === 1 ? [members] : [...Map.groupBy(members, contentKey).values()],
   );
-  const rows = groups.map(([first, ...identical]) => ({
-    escalation: first as Escalation,
-    identical: identical.length === 0 ? NONE : identical,
-  }));
-  return rows.sort((a, b) => createdAt(a.escalation) - createdAt(b.escalation));
+  return groups.map((members) => {
+    const [escalation, ...identical] = members as [Escalation, ...Escalation[]];
+    const placed = identical.reduce((first, each) => (compare(each, first) < 0 ? each : first), escalation);
+    return { escalation, placed, identical: identical.length === 0 ? NONE : identical };
+  });
 }
 
 const contentKeys = new WeakMap<Escalation, string>();

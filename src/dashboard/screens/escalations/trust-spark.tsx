@@ -17,7 +17,7 @@ function rangeOf(values: readonly number[]): readonly [number, number] {
   return [low - pad, high + pad];
 }
 
-/** Trust of the agent at the time of its request, with its last changes as a sparkline. */
+/** Trust of the agent at the time of its request, with its last changes as a sparkline, whose room is there before they were read. */
 export function TrustSpark({ escalation: { agentId, trustScore, createdAt } }: { readonly escalation: Escalation }) {
   const query = useQuery(AgentService.method.getAgentHistory, { agentId, pageSize: POINTS }, { staleTime: STALE_MS });
   const { data, refetch } = query;
@@ -34,7 +34,9 @@ export function TrustSpark({ escalation: { agentId, trustScore, createdAt } }: {
   return (
     <span className="trust">
       trust {trustScore.toFixed(1)}
-      {values.length < 2 ? null : (
+      {values.length < 2 ? (
+        <svg className="spark" width={WIDTH} height={HEIGHT} aria-hidden />
+      ) : (
         <SparkLine
           values={values}
           range={rangeOf(values)}

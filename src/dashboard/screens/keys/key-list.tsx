@@ -1,5 +1,5 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { Role } from "../../../../gen/agentcontrol/v1/access_pb.js";
 import {
   AdminService,
@@ -11,6 +11,7 @@ import { AgentName } from "../../kit/agent-name.tsx";
 import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Confirm } from "../../kit/change-dialog.tsx";
+import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
 import { Shown, shownText } from "../../kit/shown.tsx";
@@ -31,6 +32,7 @@ export const roleText = (role: Role): string => (Role[role] ?? "unknown").toLowe
 /** Keys of the workspace, newest first, revoked ones included. */
 export function KeyList() {
   const [revoking, setRevoking] = useState<ApiKey>();
+  const columns = useMemo(() => columnsOf(setRevoking), []);
   return (
     <>
       <PagedList
@@ -39,24 +41,38 @@ export function KeyList() {
         idOf={idOf}
         rowHeight={ROW_HEIGHT}
         label="Keys"
-        row={(key) => <KeyRow apiKey={key} onRevoke={() => setRevoking(key)} />}
-      >
-        {(list) => (
-          <div className="keys">
-            <p className="keys-head" aria-hidden>
-              <span>Name</span>
-              <span>Role</span>
-              <span>State</span>
-              <span>Created</span>
-            </p>
-            {list}
-          </div>
-        )}
-      </PagedList>
+        columns={columns}
+        className="keys"
+        rowClassName="keys-row"
+      />
       {revoking === undefined ? null : <RevokeKey apiKey={revoking} onClose={() => setRevoking(undefined)} />}
     </>
   );
 }
+
+const columnsOf = (revoke: (key: ApiKey) => void): readonly Column<ApiKey>[] => [
+  { title: "Name", cell: (key) => <Name apiKey={key} />, sortBy: ({ name }) => name },
+  { title: "Role", cell: ({ role }) => roleText(role), sortBy: ({ role }) => roleText(role) },
+  { title: "State", cell: (key) => <State apiKey={key} /> },
+  {
+    title: "Created",
+    cell: ({ createdAt }) => (
+      <span className="hint">
+        <Time at={createdAt} />
+      </span>
+    ),
+    sortBy: ({ createdAt }) => createdAt?.seconds ?? 0n,
+  },
+  {
+    title: "",
+    cell: (key) =>
+      key.revokedAt === undefined ? (
+        <Button action="revoke-key" onClick={() => revoke(key)} aria-label={`Revoke ${shownText(key.name, 60)}`}>
+          Revoke
+        </Button>
+      ) : null,
+  },
+];
 
 function stateOf({ revokedAt, expiresAt }: ApiKey, now: number): readonly [Tone, string] {
   if (revokedAt !== undefined) return ["bad", "revoked"];
@@ -64,63 +80,59 @@ function stateOf({ revokedAt, expiresAt }: ApiKey, now: number): readonly [Tone,
   return ["good", "active"];
 }
 
-function KeyRow({ apiKey, onRevoke }: { readonly apiKey: ApiKey; readonly onRevoke: () => void }) {
-  const { keyId, name, role, agentId, prefix, createdAt, expiresAt, revokedAt, owner, createdBy } = apiKey;
+interface KeyProps {
+  readonly apiKey: ApiKey;
+}
+
+function Name({ apiKey }: KeyProps) {
+  const { keyId, name, agentId, prefix, owner, createdBy } = apiKey;
   const isOwn = useSession().session.keyId === keyId;
-  const [tone, word] = stateOf(apiKey, useNow(NOW_MS));
   return (
-    <div className="keys-row">
-      <div className="keys-name">
-        <span className="keys-title">
-          <Shown text={name} />
-          {isOwn ? <Badge tone="plain">you are signed in with it</Badge> : null}
-        </span>
-        <span className="hint keys-more">
-          <code>{prefix === "" ? keyId : `${prefix}…`}</code>
-          {agentId === undefined ? null : (
-            <>
-              {" "}
-              for <AgentName agentId={agentId} />
-            </>
-          )}
-          {owner === undefined ? null : (
-            <>
-              {" "}
-              of <Actor id={owner} name={apiKey.ownerName ?? owner} />
-            </>
-          )}
-          {createdBy === undefined ? null : (
-            <>
-              {" "}
-              made by <Actor id={createdBy} name={apiKey.createdByName} />
-            </>
-          )}
-        </span>
-      </div>
-      <span>{roleText(role)}</span>
-      <span className="keys-state">
-        <Badge tone={tone}>{word}</Badge>{" "}
-        <span className="hint">
-          {word === "active" && expiresAt !== undefined ? (
-            <>
-              expires <Time at={expiresAt} />
-            </>
-          ) : null}
-          {revokedAt === undefined ? null : <Time at={revokedAt} />}
-        </span>
+    <div className="keys-name">
+      <span className="keys-title">
+        <Shown text={name} />
+        {isOwn ? <Badge tone="plain">you are signed in with it</Badge> : null}
       </span>
-      <span className="hint">
-        <span className="only-phone">created </span>
-        <Time at={createdAt} />
-      </span>
-      <span className="keys-actions">
-        {revokedAt === undefined ? (
-          <Button action="revoke-key" onClick={onRevoke} aria-label={`Revoke ${shownText(name, 60)}`}>
-            Revoke
-          </Button>
-        ) : null}
+      <span className="hint keys-more">
+        <code>{prefix === "" ? keyId : `${prefix}…`}</code>
+        {agentId === undefined ? null : (
+          <>
+            {" "}
+            for <AgentName agentId={agentId} />
+          </>
+        )}
+        {owner === undefined ? null : (
+          <>
+            {" "}
+            of <Actor id={owner} name={apiKey.ownerName ?? owner} />
+          </>
+        )}
+        {createdBy === undefined ? null : (
+          <>
+            {" "}
+            made by <Actor id={createdBy} name={apiKey.createdByName} />
+          </>
+        )}
       </span>
     </div>
+  );
+}
+
+function State({ apiKey }: KeyProps) {
+  const { expiresAt, revokedAt } = apiKey;
+  const [tone, word] = stateOf(apiKey, useNow(NOW_MS));
+  return (
+    <span className="keys-state">
+      <Badge tone={tone}>{word}</Badge>{" "}
+      <span className="hint">
+        {word === "active" && expiresAt !== undefined ? (
+          <>
+            expires <Time at={expiresAt} />
+          </>
+        ) : null}
+        {revokedAt === undefined ? null : <Time at={revokedAt} />}
+      </span>
+    </span>
   );
 }
 

@@ -3,6 +3,7 @@ import { DialogButton } from "../../kit/dialog.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { useSession } from "../../session.ts";
 import "../../styles/keys.css";
+import { SETTINGS } from "../settings/place.ts";
 import { CreateKey } from "./create-key.tsx";
 import { KeyList } from "./key-list.tsx";
 import { SigningKeys } from "./signing-keys.tsx";
@@ -10,7 +11,7 @@ import { SigningKeys } from "./signing-keys.tsx";
 /** API keys of the workspace, and signing keys of the service. */
 export function Keys() {
   return (
-    <ScreenFrame name="keys" title="Keys" actions={<Actions />}>
+    <ScreenFrame name="keys" title="Keys" within={SETTINGS} actions={<Actions />}>
       <AdminsOnly>
         <KeyList />
         <SigningKeys />

@@ -4,6 +4,7 @@ import { Badge } from "../../kit/badge.tsx";
 import { Confirm } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
+import { exactText, useZone } from "../../kit/zone.ts";
 import { useSession } from "../../session.ts";
 
 interface SigningKeyJson {
@@ -26,8 +27,10 @@ async function readSigningKeys(): Promise<readonly SigningKeyJson[]> {
 export function SigningKeys() {
   const query = useQuery({ queryKey: QUERY_KEY, queryFn: readSigningKeys });
   return (
-    <section className="card stack" aria-labelledby="signing-keys-title">
-      <h2 id="signing-keys-title">Signing keys</h2>
+    <details className="card signing-keys-fold">
+      <summary data-action="signing-keys">
+        <h2>Signing keys of the service</h2>
+      </summary>
       <p className="hint">
         They sign checkpoints, certificates and federation tokens. Retire one after every process was started with
         another <code>ACP_SIGNING_KEY</code>.
@@ -39,17 +42,18 @@ export function SigningKeys() {
           <SigningKeyRow key={key.kid} signingKey={key} />
         ))}
       </ul>
-    </section>
+    </details>
   );
 }
 
 function SigningKeyRow({ signingKey: { kid, retired_at: retiredAt } }: { readonly signingKey: SigningKeyJson }) {
+  const [zone] = useZone();
   const isOfDefault = useSession().session.workspaceId === "default";
   return (
     <li className="row" data-id={kid}>
       <code className="signing-key">{kid}</code>
       {retiredAt === undefined ? <Badge tone="good">trusted</Badge> : <Badge tone="plain">retired</Badge>}
-      {retiredAt === undefined ? null : <span className="hint">{retiredAt}</span>}
+      {retiredAt === undefined ? null : <span className="hint">{exactText(Date.parse(retiredAt), zone)}</span>}
       {retiredAt === undefined && isOfDefault ? (
         <DialogButton action="retire" tone="danger" label="Retire …" aria-label={`Retire ${kid}`}>
           {(close) => <RetireKey keyId={kid} onClose={close} />}

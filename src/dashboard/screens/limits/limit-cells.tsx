@@ -1,3 +1,4 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Link } from "wouter";
 import {
   type Limit,
@@ -7,8 +8,10 @@ import {
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge, DecisionBadge } from "../../kit/badge.tsx";
+import { countText } from "../../kit/count-text.ts";
 import { Shown } from "../../kit/shown.tsx";
-import { durationText } from "../../kit/time.tsx";
+import { ClockTime, durationText } from "../../kit/time.tsx";
+import { LimitHistory } from "./limit-history.tsx";
 
 const SCOPES: Readonly<Record<number, string>> = {
   [Scope.AGENT]: "each agent",
@@ -23,6 +26,22 @@ const COUNTED: Readonly<Record<number, string>> = {
 
 interface LimitProps {
   readonly limit: Limit;
+}
+
+/** Part of a limit from which it is nearly full. */
+const NEARLY_FULL = 0.8;
+
+/** Says how much of a limit its fullest group has used, or how many steps of a sequence it has done. */
+export function LimitFill({ limit: { fill, sequenceMode, groups, steps } }: LimitProps) {
+  const [fullest] = groups;
+  if (fullest === undefined || fill === 0) return <span className="hint">nothing yet</span>;
+  if (sequenceMode === SequenceMode.ORDERED) {
+    const text = `${fullest.count.toLocaleString("en")} of ${countText(steps.length, "step")}`;
+    return fullest.remaining === 0n ? <Badge tone="wait">last step left</Badge> : text;
+  }
+  const text = `${Math.floor(fill * 100).toLocaleString("en")} %`;
+  if (fill >= 1) return <Badge tone="bad">full</Badge>;
+  return fill >= NEARLY_FULL ? <Badge tone="wait">{text}, nearly full</Badge> : text;
 }
 
 /** Shows the decision on an action beyond the limit. */
@@ -49,12 +68,13 @@ export function LimitMandate({ limit: { mandateId, mandateName, version, rule } 
   );
 }
 
-/** Shows the count of each group, with the rest up to the limit. */
+/** Shows the history of the first group and the count of each, with the rest up to the limit. */
 export function LimitGroups({ limit }: LimitProps) {
   const { groups, moreGroups } = limit;
   if (groups.length === 0) return <span className="hint">Nothing is counted yet.</span>;
   return (
     <>
+      <LimitHistory limit={limit} />
       <ul className="limit-groups">
         {groups.map((group) => (
           <li key={group.group} data-id={group.group}>
@@ -115,33 +135,48 @@ function Types({ types, between }: { readonly types: readonly string[]; readonly
   ));
 }
 
+/** Says how many actions pass, or how many steps are missing. */
+function restText(remaining: bigint, isOrdered: boolean): string {
+  if (remaining === 0n) return isOrdered ? "the last one fires" : "the next one fires";
+  return `${(isOrdered ? remaining + 1n : remaining).toLocaleString("en")} left`;
+}
+
 function Group({
-  group: { name, group, count, remaining, members },
+  group: { name, agentId, count, remaining, members, resetsAt },
   limit,
 }: {
   readonly group: LimitGroup;
   readonly limit: Limit;
 }) {
-  const most = limit.sequenceMode === SequenceMode.ORDERED ? count + remaining : (limit.maxCount ?? 0n);
+  const isOrdered = limit.sequenceMode === SequenceMode.ORDERED;
+  const most = isOrdered ? BigInt(limit.steps.length) : (limit.maxCount ?? 0n);
   const share = most === 0n ? 1 : Math.min(1, Number(count) / Number(most));
-  const label = `${count.toLocaleString("en")} of ${most.toLocaleString("en")}`;
+  const isLast = remaining === 0n;
+  const tone = isLast && !isOrdered ? " is-full" : isLast || share >= NEARLY_FULL ? " is-near" : "";
+  const label = `${count.toLocaleString("en")} of ${most.toLocaleString("en")}${isOrdered ? " steps" : ""}`;
   return (
     <>
       <span className="limit-name">
-        {limit.scope === Scope.AGENT ? (
-          <Link href={`/agents/${group}`}>
+        {agentId === undefined ? (
+          <>
+            <Shown text={name} /> <span className="hint">{countText(members, "agent")}</span>
+          </>
+        ) : (
+          <Link href={`/agents/${agentId}`}>
             <Shown text={name} />
           </Link>
-        ) : (
-          <Shown text={name} />
         )}
-        {limit.scope === Scope.AGENT ? null : <span className="hint"> {members.toLocaleString("en")} agents</span>}
       </span>
-      <span className={remaining === 0n ? "bar is-full" : "bar"} aria-hidden>
+      <span className={`bar${tone}`} aria-hidden>
         <span style={{ width: `${share * 100}%` }} />
       </span>
       <span className="limit-count">
-        {label}, {remaining === 0n ? "the next one fires" : `${remaining.toLocaleString("en")} left`}
+        {label}, {restText(remaining, isOrdered)}
+        {resetsAt === undefined ? null : (
+          <>
+            ; one more fits from <ClockTime atMs={timestampMs(resetsAt)} />
+          </>
+        )}
       </span>
     </>
   );

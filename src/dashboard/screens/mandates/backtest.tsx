@@ -14,6 +14,7 @@ import { Dialog } from "../../kit/dialog.tsx";
 import { Field } from "../../kit/field.tsx";
 import { Fault } from "../../kit/states.tsx";
 import { BacktestResult, isLooser } from "./backtest-result.tsx";
+import { definitionOf } from "./mandate-text.ts";
 
 const WINDOWS = [
   { days: 1, title: "the last day" },
@@ -78,17 +79,9 @@ function useBacktest(definition: MandateDefinition, replaces: string | undefined
   const [isRunning, setIsRunning] = useState(false);
   useEffect(() => () => running.current?.abort(), []);
   const run = async (days: number, signal: AbortSignal): Promise<void> => {
-    const { name, description, scope, departmentId, agentId, priority, mode, rules } = definition;
     const draft = {
-      name,
-      description,
-      scope,
-      priority,
-      mode,
-      rules,
-      ...(departmentId !== undefined && { departmentId }),
-      ...(agentId !== undefined && { agentId }),
-      ...(replaces !== undefined && { replacesMandateId: replaces }),
+      ...definitionOf(definition),
+      ...(replaces === undefined ? {} : { replacesMandateId: replaces }),
     };
     const since = days === 0 ? {} : { since: timestampFromMs(Date.now() - days * DAY_MS) };
     const looser: BacktestChange[] = [];

@@ -1,19 +1,29 @@
 import type { DescMessage } from "@bufbuild/protobuf";
-import type { CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
+import {
+  type Completion,
+  type CompletionContext,
+  type CompletionResult,
+  type CompletionSource,
+  snippetCompletion,
+} from "@codemirror/autocomplete";
 import {
   ConditionSchema,
   ConditionsSchema,
   MandateDefinitionSchema,
   RuleSchema,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type DeclaredArgument, shapeOfArguments } from "../../../notation/argument-shape.ts";
 import { wordsOf } from "./rest-form.ts";
+import { completeWhen, type WhenOption } from "./when-completion.ts";
+import { type ExpressionBefore, expressionBefore, toolAround } from "./when-text.ts";
 
 /** Names in the workspace that completion offers. */
 export interface Known {
   readonly tools: readonly string[];
   readonly departments: readonly string[];
+  readonly lists: readonly string[];
   /** Reads the arguments of a tool. */
-  argumentsOf(tool: string): Promise<readonly { readonly path: string; readonly types: readonly string[] }[]>;
+  argumentsOf(tool: string): Promise<readonly DeclaredArgument[]>;
 }
 
 const SCHEMAS: readonly DescMessage[] = [MandateDefinitionSchema, RuleSchema, ConditionsSchema, ConditionSchema];
@@ -39,6 +49,8 @@ const OPERATORS = [
   "matches",
   "exists",
   "not_exists",
+  "in_list",
+  "not_in_list",
   "length_gt",
   "length_lt",
 ];
@@ -49,18 +61,12 @@ const WORDS = new Map(
   ),
 );
 
-/** Returns the tool of the rule around a line: the nearest `tool:` above it within the same list item. */
-function toolAbove(lines: readonly string[]): string | undefined {
-  for (const line of lines.toReversed()) {
-    const found = /^\s*-?\s*tool:\s*["']?([^"'#]+?)["']?\s*$/.exec(line)?.[1];
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-/** Completes members, enum words, tools, departments and the arguments of the rule's tool. */
+/** Completes members, enum words, tools, departments, the arguments of the rule's tool, and expressions. */
 export function completeMandate(known: () => Known): CompletionSource {
   return async (context: CompletionContext): Promise<CompletionResult | null> => {
+    const text = context.state.doc.toString();
+    const expression = expressionBefore(text, context.pos);
+    if (expression !== undefined) return expressionResult(expression, text, context, known());
     const line = context.state.doc.lineAt(context.pos);
     const before = line.text.slice(0, context.pos - line.from);
     const value = /^\s*-?\s*(\w+):\s*["']?([^"']*)$/.exec(before) ?? /[{,]\s*(\w+):\s*["']?([^"',}]*)$/.exec(before);
@@ -85,9 +91,54 @@ async function optionsFor(member: string, { state, pos }: CompletionContext, kno
   if (member === "operator")
     return OPERATORS.map((label) => ({ label, apply: /^\w+$/.test(label) ? label : `"${label}"`, type: "constant" }));
   if (member === "field") {
-    const tool = toolAbove(state.sliceDoc(0, pos).split("\n"));
+    const tool = toolAround(state.doc.toString(), pos);
     const paths = tool === undefined ? [] : await known.argumentsOf(tool);
     return paths.map(({ path, types }) => ({ label: path, detail: types.join(" or "), type: "variable" }));
   }
   return plain(WORDS.get(member) ?? []);
+}
+
+async function expressionResult(
+  { before, quote }: ExpressionBefore,
+  text: string,
+  { pos, explicit }: CompletionContext,
+  known: Known,
+): Promise<CompletionResult | null> {
+  const tool = toolAround(text, pos);
+  const args = tool === undefined ? [] : await known.argumentsOf(tool);
+  const shape = args.length === 0 ? undefined : shapeOfArguments(args);
+  const found = completeWhen(before, { shape, lists: known.lists });
+  const isAsked = explicit || /[\w."']$/.test(before);
+  if (found === undefined || found.options.length === 0 || !isAsked) return null;
+  return {
+    from: pos - found.typed.length,
+    options: found.options.map((option, index) => completionFrom(option, found.options.length - index, quote)),
+    // Texts may have signs.
+    validFor: found.options.some(({ kind }) => kind === "text") ? /^[^"'\\]*$/ : /^\w*$/,
+  };
+}
+
+const COMPLETION_TYPES: Readonly<Record<WhenOption["kind"], string>> = {
+  variable: "variable",
+  member: "property",
+  function: "function",
+  macro: "method",
+  word: "keyword",
+  text: "constant",
+};
+
+/** Converts an option, and keeps the place that it has among the others. `quote`: how a quote is written in the text. */
+function completionFrom({ label, kind, detail, help, takes }: WhenOption, rank: number, quote: string): Completion {
+  const completion: Completion = {
+    label,
+    type: COMPLETION_TYPES[kind],
+    boost: Math.min(99, rank),
+    ...(detail !== undefined && { detail }),
+    ...(help !== undefined && { info: help }),
+  };
+  if (takes === undefined) return completion;
+  const fields = takes.map((name) =>
+    label === "in_list" && name === "name" ? `${quote}\${name}${quote}` : `\${${name}}`,
+  );
+  return snippetCompletion(`${label}(${fields.join(", ")})`, completion);
 }

@@ -1,21 +1,25 @@
 import { ConnectError } from "@connectrpc/connect";
-import { callUnaryMethod, useQuery, useTransport } from "@connectrpc/connect-query";
-import { keepPreviousData } from "@tanstack/react-query";
-import { lazy, Suspense, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { createQueryOptions, useQuery, useTransport } from "@connectrpc/connect-query";
+import { keepPreviousData, useQueryClient } from "@tanstack/react-query";
+import { lazy, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { DepartmentService } from "../../../../gen/agentcontrol/v1/department_service_pb.js";
+import { ListService } from "../../../../gen/agentcontrol/v1/list_service_pb.js";
 import {
   type Mandate,
   MandateMode,
   MandateService,
   MandateStatus,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { RuleViolation, RuleWarning, ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { requestErrorFrom } from "../../../client/request-error.ts";
+import type { DeclaredArgument } from "../../../notation/argument-shape.ts";
 import { Button } from "../../kit/button.tsx";
 import { Message } from "../../kit/message.tsx";
-import { Loading } from "../../kit/states.tsx";
+import { Part } from "../../kit/part.tsx";
 import { lineAt } from "../../kit/text-place.ts";
 import { useMayChange } from "../../session.ts";
+import { useUnsaved } from "../../unsaved.tsx";
 import { Backtest } from "./backtest.tsx";
 import { completeMandate, type Known } from "./completion.ts";
 import { Editor } from "./editor.tsx";
@@ -36,6 +40,8 @@ rules:
 `;
 const NAMES = 500;
 const COMPILE_AFTER_MS = 250;
+/** Time for which completion keeps the arguments of a tool. */
+const TOOL_MS = 10_000;
 
 /** Properties of a draft. */
 export interface DraftProps {
@@ -59,7 +65,9 @@ export function Draft({ current, onPublished }: DraftProps) {
   const errors = faults.filter(({ severity }) => severity === "error");
   const isReady = read.definition !== undefined && errors.length === 0 && !compiled.isPending;
   const isObserving = read.definition?.mode === MandateMode.OBSERVE;
+  const release = useUnsaved(mayChange && text !== (base === undefined ? START : inForce));
   const publish = (mandate: Mandate): void => {
+    release();
     setBase(mandate);
     setText(textFromMandate(mandate));
     setOpen(undefined);
@@ -112,9 +120,9 @@ export function Draft({ current, onPublished }: DraftProps) {
         <Backtest definition={read.definition} replaces={base?.mandateId} onClose={() => setOpen(undefined)} />
       ) : null}
       {open === "rule" ? (
-        <Suspense fallback={<Loading what="the form" />}>
+        <Part what="the form">
           <RuleForm text={text} tools={known.current.tools} onText={setText} onClose={() => setOpen(undefined)} />
-        </Suspense>
+        </Part>
       ) : null}
     </div>
   );
@@ -141,15 +149,30 @@ function useCompiled(
     if (query.error !== null) return faultsOfError(query.error, settled);
     const { violations = [], warnings = [] } = query.data ?? {};
     return [
-      ...violations.map(({ path, message, suggestion }) => ({
-        ...settled.placeOf(path),
-        message: suggestion === undefined ? message : `${message}; ${suggestion}`,
-        severity: "error" as const,
-      })),
-      ...warnings.map(({ path, message }) => ({ ...settled.placeOf(path), message, severity: "warning" as const })),
+      ...violations.map((violation) => faultOfViolation(violation, settled)),
+      ...warnings.map((warning) => faultOfWarning(warning, settled)),
     ];
   }, [rules, query.data, query.error, settled]);
   return { faults, isPending: isOn && (settled !== read || query.isFetching) };
+}
+
+/** Beginning of a message about an expression, which the place in the text says. */
+const PLACE_IN_EXPRESSION = /^line \d+, column \d+: /;
+
+function faultOfViolation(violation: RuleViolation, { placeOf }: ReturnType<typeof readMandateText>): TextFault {
+  const { path, message, line, column } = violation;
+  if (line === undefined || column === undefined) return { ...placeOf(path), message, severity: "error" };
+  const text = message.replace(PLACE_IN_EXPRESSION, "");
+  return { ...placeOf(path, { line, column }), message: text, severity: "error" };
+}
+
+/** Warnings about an expression as a whole. */
+const OF_WHOLE_EXPRESSION = ["WHEN_DOES_NOT_FILTER", "WHEN_ALWAYS_FAILS"];
+
+function faultOfWarning(warning: RuleWarning, { placeOf }: ReturnType<typeof readMandateText>): TextFault {
+  const { path, reason, message, line, column } = warning;
+  const isOfSpot = line !== undefined && column !== undefined && !OF_WHOLE_EXPRESSION.includes(reason);
+  return { ...placeOf(path, isOfSpot ? { line, column } : undefined), message, severity: "warning" };
 }
 
 function faultsOfError(error: Error, { placeOf }: ReturnType<typeof readMandateText>): readonly TextFault[] {
@@ -158,18 +181,29 @@ function faultsOfError(error: Error, { placeOf }: ReturnType<typeof readMandateT
   return violations.map(({ field, description }) => ({ ...placeOf(field), message: description, severity: "error" }));
 }
 
+const declaredFrom = ({ path, types, description, enum: values }: ToolArgument): DeclaredArgument => ({
+  path,
+  types,
+  description,
+  texts: values.flatMap(({ kind }) => (kind.case === "stringValue" ? [kind.value] : [])),
+});
+
 /** Reads the names for completion once, and the arguments of a tool on demand. */
 function useKnown(): { readonly current: Known } {
   const transport = useTransport();
+  const client = useQueryClient();
   const tools = useQuery(ToolService.method.listTools, { pageSize: NAMES });
   const departments = useQuery(DepartmentService.method.listDepartments, { pageSize: NAMES });
-  const known = useRef<Known>({ tools: [], departments: [], argumentsOf: async () => [] });
+  const lists = useQuery(ListService.method.listLists, { pageSize: NAMES });
+  const known = useRef<Known>({ tools: [], departments: [], lists: [], argumentsOf: async () => [] });
   known.current = {
     tools: tools.data?.tools.map(({ name }) => name) ?? [],
     departments: departments.data?.departments.map(({ departmentId }) => departmentId) ?? [],
+    lists: lists.data?.lists.map(({ name }) => name) ?? [],
     argumentsOf: async (name) => {
-      const reply = await callUnaryMethod(transport, ToolService.method.getTool, { name }).catch(() => undefined);
-      return reply?.tool?.arguments ?? [];
+      const options = createQueryOptions(ToolService.method.getTool, { name }, { transport });
+      const reply = await client.fetchQuery({ ...options, staleTime: TOOL_MS, retry: false }).catch(() => undefined);
+      return (reply?.tool?.arguments ?? []).map(declaredFrom);
     },
   };
   return known;
@@ -180,16 +214,18 @@ function FaultList({ faults, text }: { readonly faults: readonly TextFault[]; re
   const shown = useDeferredValue(faults);
   if (shown.length === 0) return <p className="hint">The text compiles.</p>;
   return (
-    <ul className="text-faults" role="status" aria-label="What is wrong">
-      {shown.slice(0, 20).map(({ from, message, severity }) => (
-        <li
-          key={`${from} ${message}`}
-          className={severity === "error" ? "is-bad" : "is-wait"}
-          data-line={lineAt(text, from)}
-        >
-          line {lineAt(text, from)}: <Message text={message} />
-        </li>
-      ))}
-    </ul>
+    <div role="status" aria-label="What is wrong">
+      <ul className="text-faults">
+        {shown.slice(0, 20).map(({ from, message, severity }) => (
+          <li
+            key={`${from} ${message}`}
+            className={severity === "error" ? "is-bad" : "is-wait"}
+            data-line={lineAt(text, from)}
+          >
+            line {lineAt(text, from)}: <Message text={message} />
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }

@@ -5,6 +5,7 @@ import {
   type MandateDefinition,
   MandateDefinitionSchema,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { indexAt, offsetInScalar, scalarAt } from "../../../notation/yaml-place.ts";
 import { type Place, placeIn, placeOfNode } from "../../kit/text-place.ts";
 import { messageFromRest, restFromMessage } from "./rest-form.ts";
 
@@ -14,13 +15,22 @@ export interface TextFault extends Place {
   readonly severity: "error" | "warning";
 }
 
+/** A place within a text, in lines and characters from 1. */
+export interface Spot {
+  readonly line: number;
+  readonly column: number;
+}
+
 /** A parsed text. */
 export interface MandateText {
   /** Undefined if the text is not a mandate. */
   readonly definition: MandateDefinition | undefined;
   readonly faults: readonly TextFault[];
-  /** Finds the range of a member by its path, such as `rules[0].tool`, or of its nearest ancestor in the text. */
-  placeOf(path: string): Place;
+  /**
+   * Finds the range of a member by its path, such as `rules[0].tool`, or of its nearest ancestor in the text. `spot`: a line and a
+   * column in the text of the member, from 1; the range is then the word that begins there.
+   */
+  placeOf(path: string, spot?: Spot): Place;
 }
 
 /** Order of members in the text. Unlisted members come last. */
@@ -37,6 +47,7 @@ const ORDER = [
   "tool",
   "decision",
   "escalation_ttl_seconds",
+  "when",
   "conditions",
   "field",
   "operator",
@@ -57,27 +68,24 @@ function ordered(value: JsonValue): JsonValue {
   return Object.fromEntries(members.map(([name, member]) => [name, name === "value" ? member : ordered(member)]));
 }
 
-/** Writes a mandate as YAML, without unset members. */
-export function textFromMandate({
-  name,
-  description,
-  scope,
-  departmentId,
-  agentId,
-  priority,
-  mode,
-  rules,
-}: Mandate | MandateDefinition): string {
-  const definition = create(MandateDefinitionSchema, {
+/** Takes from a mandate what its author wrote. */
+export function definitionOf(mandate: Mandate | MandateDefinition): Omit<MandateDefinition, "$typeName" | "$unknown"> {
+  const { name, description, scope, departmentId, agentId, priority, mode, rules } = mandate;
+  return {
     name,
     description,
     scope,
     priority,
     mode,
     rules,
-    ...(departmentId !== undefined && { departmentId }),
-    ...(agentId !== undefined && { agentId }),
-  });
+    ...(departmentId === undefined ? {} : { departmentId }),
+    ...(agentId === undefined ? {} : { agentId }),
+  };
+}
+
+/** Writes a mandate as YAML, without unset members. */
+export function textFromMandate(mandate: Mandate | MandateDefinition): string {
+  const definition = create(MandateDefinitionSchema, definitionOf(mandate));
   const json = restFromMessage(MandateDefinitionSchema, definition);
   const written = Object.entries(json).filter(([member, value]) => DEFAULTS[member] !== value);
   return stringify(ordered(Object.fromEntries(written) as JsonObject), { lineWidth: 0, aliasDuplicateObjects: false });
@@ -87,7 +95,8 @@ export function textFromMandate({
 export function readMandateText(text: string): MandateText {
   const document = parseDocument(text, { prettyErrors: false });
   const root = document.contents;
-  const placeOf = (path: string): Place => placeIn(root as Node | null, path, text.length);
+  const placeOf = (path: string, spot?: Spot): Place =>
+    (spot && placeOfSpot(text, root, path, spot)) ?? placeIn(root as Node | null, path, text.length);
   const faults = [...document.errors, ...document.warnings].map(
     ({ pos, message }): TextFault => ({ from: pos[0], to: Math.max(pos[1], pos[0] + 1), message, severity: "error" }),
   );
@@ -106,6 +115,17 @@ export function readMandateText(text: string): MandateText {
     const place = named === undefined ? whole : (findMember(root as Node | null, named) ?? whole);
     return { definition: undefined, faults: [{ ...place, message, severity: "error" }], placeOf };
   }
+}
+
+/** A word of an expression, behind the dot before it, or an operator or any other character. */
+const WORD = /^(\.?)([\p{L}\p{N}_]+|[=!<>]=|&&|\|\||[\s\S])/u;
+
+function placeOfSpot(text: string, root: unknown, path: string, { line, column }: Spot): Place | undefined {
+  const scalar = scalarAt(root, path);
+  if (scalar === undefined) return undefined;
+  const start = offsetInScalar(text, scalar, indexAt(String(scalar.value), line, column));
+  const [, dot = "", word = " "] = WORD.exec(text.slice(start)) ?? [];
+  return { from: start + dot.length, to: start + dot.length + word.length };
 }
 
 function findMember(node: unknown, name: string): Place | undefined {

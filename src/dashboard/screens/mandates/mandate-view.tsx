@@ -1,7 +1,7 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { Tabs } from "radix-ui";
-import { lazy, Suspense } from "react";
-import { Link, useLocation, useSearchParams } from "wouter";
+import { lazy } from "react";
+import { useLocation, useSearchParams } from "wouter";
 import {
   type Mandate,
   MandateMode,
@@ -12,7 +12,8 @@ import { Badge } from "../../kit/badge.tsx";
 import { Confirm } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
 import { Message } from "../../kit/message.tsx";
-import { ScreenFrame } from "../../kit/screen.tsx";
+import { Part } from "../../kit/part.tsx";
+import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { useMayChange } from "../../session.ts";
@@ -24,17 +25,16 @@ const Draft = lazy(() => import("./draft.tsx").then(({ Draft: draft }) => ({ def
 const History = lazy(() => import("./history.tsx").then(({ History: history }) => ({ default: history })));
 const Tests = lazy(() => import("./tests.tsx").then(({ Tests: tests }) => ({ default: tests })));
 
+const MANDATES: ScreenPlace = { title: "Mandates", href: "/mandates" };
+
 /** Template of a new mandate. */
 export function NewMandate() {
   const [, navigate] = useLocation();
   return (
-    <ScreenFrame name="mandate" title="New mandate">
-      <p>
-        <Link href="/mandates">All mandates</Link>
-      </p>
-      <Suspense fallback={<Loading what="the editor" />}>
+    <ScreenFrame name="mandate" title="New mandate" within={MANDATES}>
+      <Part what="the editor">
         <Draft current={undefined} onPublished={({ mandateId }) => navigate(`/mandates/${mandateId}`)} />
-      </Suspense>
+      </Part>
     </ScreenFrame>
   );
 }
@@ -53,11 +53,9 @@ export function MandateView({ mandateId }: { readonly mandateId: string }) {
     <ScreenFrame
       name="mandate"
       title={mandate === undefined ? "Mandate" : shownText(mandate.name)}
+      within={MANDATES}
       actions={mandate?.status === MandateStatus.ACTIVE ? <Archive mandate={mandate} /> : undefined}
     >
-      <p>
-        <Link href="/mandates">All mandates</Link>
-      </p>
       {query.isPending ? <Loading what="the mandate" /> : null}
       {query.isError ? <Fault error={query.error} onRetry={() => void query.refetch()} /> : null}
       {mandate === undefined ? null : (
@@ -134,17 +132,22 @@ function Sections({ mandate, versions, onPublished }: SectionsProps) {
             </Tabs.Trigger>
           ))}
         </Tabs.List>
-        <Suspense fallback={<Loading what="this part" />}>
-          <Tabs.Content value="edit" className="tab-panel">
+        {/* The other parts keep an unsaved text. */}
+        <Tabs.Content value="edit" className="tab-panel" forceMount hidden={tab !== "edit"}>
+          <Part what="the text">
             <Draft key={mandateId} current={mandate} onPublished={onPublished} />
-          </Tabs.Content>
-          <Tabs.Content value="tests" className="tab-panel">
+          </Part>
+        </Tabs.Content>
+        <Tabs.Content value="tests" className="tab-panel">
+          <Part what="the tests">
             <Tests mandateId={mandateId} />
-          </Tabs.Content>
-          <Tabs.Content value="history" className="tab-panel">
+          </Part>
+        </Tabs.Content>
+        <Tabs.Content value="history" className="tab-panel">
+          <Part what="the history">
             <History versions={versions} />
-          </Tabs.Content>
-        </Suspense>
+          </Part>
+        </Tabs.Content>
       </Tabs.Root>
     </>
   );

@@ -1,27 +1,60 @@
-import { Link } from "wouter";
+import { useMemo } from "react";
+import { Link, useSearchParams } from "wouter";
 import {
   type ListMandatesResponse,
   type Mandate,
-  MandateMode,
   MandateService,
-  MandateStatus,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Scope } from "../../../../gen/agentcontrol/v1/resources_pb.js";
-import { Badge } from "../../kit/badge.tsx";
+import { AddressSearch } from "../../kit/address-filter.tsx";
+import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
 import { ScreenFrame } from "../../kit/screen.tsx";
-import { Shown } from "../../kit/shown.tsx";
 import { Empty } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import { useMayChange } from "../../session.ts";
 import "../../styles/mandates.css";
+import {
+  type ListedMandate,
+  MandateDecisions,
+  MandateModeBadge,
+  MandateName,
+  rulesText,
+  ruleTypesOf,
+} from "./mandate-cells.tsx";
 import { MandateView, NewMandate } from "./mandate-view.tsx";
+import { useFirings } from "./use-firings.ts";
 
-const REQUEST = { pageSize: 100, status: MandateStatus.ACTIVE };
-const ROW_HEIGHT = 60;
+/** Active and stale ones. */
+const REQUEST = { pageSize: 100 };
+const ROW_HEIGHT = 62;
+const COLUMNS: readonly Column<ListedMandate>[] = [
+  { title: "Mandate", cell: ({ mandate }) => <MandateName mandate={mandate} /> },
+  { title: "Decides", cell: ({ mandate }) => <MandateDecisions mandate={mandate} /> },
+  { title: "Rules", cell: ({ mandate }) => rulesText(mandate) },
+  { title: "Mode", cell: ({ mandate }) => <MandateModeBadge mandate={mandate} /> },
+  { title: "Fired in 7 days", cell: ({ firings }) => firings?.toLocaleString("en") ?? "…", isNumber: true },
+  { title: "Changed", cell: ({ mandate }) => <Time at={mandate.updatedAt} /> },
+];
 const mandatesOf = ({ mandates }: ListMandatesResponse): readonly Mandate[] => mandates;
+const idOf = ({ mandate }: ListedMandate): string => mandate.mandateId;
+
+/** Returns the words by which a mandate is found: its name, description, and those of its rules. */
+function textOf({ name, description, pack, rules }: Mandate): string {
+  const words = rules.flatMap(({ tool, description: why, when, conditions }) => [
+    tool,
+    why,
+    when,
+    ...(conditions?.matchActionTypes ?? []),
+    ...(conditions?.steps ?? []),
+    ...(conditions?.rules ?? []).map(({ field }) => field),
+  ]);
+  return [name, description, pack, ...words]
+    .filter((word) => word !== undefined)
+    .join("\n")
+    .toLowerCase();
+}
 
 /** Mandates of the workspace. */
 export function Mandates({ id }: ScreenProps) {
@@ -31,6 +64,17 @@ export function Mandates({ id }: ScreenProps) {
 
 function MandateList() {
   const mayChange = useMayChange();
+  const [parameters] = useSearchParams();
+  const q = (parameters.get("q") ?? "").trim().toLowerCase();
+  const pages = usePages(MandateService.method.listMandates, REQUEST, mandatesOf);
+  const firings = useFirings();
+  const items = useMemo(
+    () =>
+      pages.items
+        .filter((mandate) => q === "" || textOf(mandate).includes(q) || ruleTypesOf(mandate).includes(q))
+        .map((mandate) => ({ mandate, firings: firings?.of(mandate.mandateId) })),
+    [pages.items, firings, q],
+  );
   return (
     <ScreenFrame
       name="mandates"
@@ -43,39 +87,30 @@ function MandateList() {
         ) : undefined
       }
     >
+      <search className="filters">
+        <AddressSearch name="q" label="Name or rule" placeholder="send_payment" />
+      </search>
       <PagedList
-        pages={usePages(MandateService.method.listMandates, REQUEST, mandatesOf)}
+        key={q}
+        pages={{ ...pages, items }}
         loading="the mandates"
-        empty={<Empty title="No mandate is in force">The workspace decides every action by its default.</Empty>}
-        idOf={({ mandateId }) => mandateId}
+        empty={
+          q === "" ? (
+            <Empty title="No mandate is in force">The workspace decides every action by its default.</Empty>
+          ) : (
+            <Empty title="No mandate has this in its name or rules">Search by another word.</Empty>
+          )
+        }
+        idOf={idOf}
         rowHeight={ROW_HEIGHT}
         label="Mandates"
-        row={(mandate) => <MandateRow mandate={mandate} />}
+        columns={COLUMNS}
+        className="mandates"
+        rowClassName="mandate-row"
       />
-    </ScreenFrame>
-  );
-}
-
-const SCOPES: Readonly<Record<number, string>> = { [Scope.DEPARTMENT]: "one department", [Scope.AGENT]: "one agent" };
-
-function MandateRow({ mandate }: { readonly mandate: Mandate }) {
-  const { mandateId, name, mode, scope, priority, rules, pack, version, violations, updatedAt } = mandate;
-  return (
-    <div className="mandate-row">
-      <Link href={`/mandates/${mandateId}`} className="mandate-name">
-        <Shown text={name} />
-      </Link>
-      {mode === MandateMode.OBSERVE ? <Badge tone="plain">observes</Badge> : null}
-      {violations.length === 0 ? null : (
-        <Badge tone="bad">
-          {violations.length} {violations.length === 1 ? "rule" : "rules"} no longer compile
-        </Badge>
+      {firings?.from === undefined ? null : (
+        <p className="hint">Firings are counted over the newest {firings.from.toLocaleString("en")} decisions.</p>
       )}
-      <span className="hint">
-        {rules.length} {rules.length === 1 ? "rule" : "rules"} for {SCOPES[scope] ?? "the workspace"}
-        {priority === 0 ? "" : `, priority ${priority}`}
-        {pack === undefined ? "" : `, of pack ${pack}`}, version {version}, <Time at={updatedAt} />
-      </span>
-    </div>
+    </ScreenFrame>
   );
 }

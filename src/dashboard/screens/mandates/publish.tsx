@@ -14,7 +14,7 @@ import { Dialog } from "../../kit/dialog.tsx";
 import { Message } from "../../kit/message.tsx";
 import type { Call } from "../../kit/use-change.ts";
 import { DiffView } from "./diff-view.tsx";
-import { textFromMandate } from "./mandate-text.ts";
+import { definitionOf, textFromMandate } from "./mandate-text.ts";
 
 const { createMandate, getMandate, listMandates, updateMandate } = MandateService.method;
 const MAX_WARNINGS = 50;
@@ -35,17 +35,7 @@ export interface PublishProps {
 /** Shows the diff and publishes. Warns if another version was published meanwhile. */
 export function Publish({ base, before, definition, onPublished, onClose }: PublishProps) {
   const newer = useNewerVersion(base);
-  const { name, description, scope, departmentId, agentId, priority, mode, rules } = definition;
-  const fields = {
-    name,
-    description,
-    scope,
-    priority,
-    mode,
-    rules,
-    ...(departmentId !== undefined && { departmentId }),
-    ...(agentId !== undefined && { agentId }),
-  };
+  const fields = definitionOf(definition);
   const after = useMemo(() => textFromMandate(definition), [definition]);
   const publish = async (call: Call): Promise<Published> =>
     base === undefined

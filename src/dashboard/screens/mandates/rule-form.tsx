@@ -1,8 +1,11 @@
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { JsonObject } from "@bufbuild/protobuf";
 import { useState } from "react";
+import { ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { ChangeDialog } from "../../kit/change-dialog.tsx";
-import { NumberField, SelectField, TextField } from "../../kit/form.tsx";
+import { FieldError, NumberField, SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
+import type { Call } from "../../kit/use-change.ts";
+import { ArgumentFields, conditionFrom } from "./argument-fields.tsx";
 import { withRule } from "./mandate-text.ts";
 
 const KINDS = [
@@ -15,21 +18,6 @@ const KINDS = [
 type Kind = (typeof KINDS)[number]["value"];
 
 const DECISIONS = ["escalate", "block", "allow"].map((value) => ({ value, title: value }));
-const OPERATORS = [
-  ">",
-  ">=",
-  "<",
-  "<=",
-  "==",
-  "!=",
-  "in",
-  "not_in",
-  "contains",
-  "starts_with",
-  "matches",
-  "exists",
-  "not_exists",
-];
 const SCOPES = [
   { value: "agent", title: "each agent alone" },
   { value: "department", title: "the agent's departments together" },
@@ -51,7 +39,7 @@ export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
     <ChangeDialog
       title="Add a rule"
       submit="Add to the text"
-      change={async (_call, values) => onText(withRule(text, ruleFrom(kind, values)))}
+      change={async (call, values) => onText(withRule(text, await ruleFrom(kind, values, call)))}
       onClose={onClose}
     >
       <SelectField
@@ -65,7 +53,7 @@ export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
       {kind === "argument" ? <ArgumentFields tools={tools} /> : null}
       {kind === "velocity" ? <VelocityFields /> : null}
       {kind === "action" ? (
-        <TextField name="types" label="Action types" hint="With commas between; * at the end stands for anything." />
+        <TextField name="types" label="Action types" hint="With commas between; * stands for anything." />
       ) : null}
       {kind === "trust" ? <NumberField name="below" label="Trust below" hint="0 to 100." defaultValue={30} /> : null}
       {kind === "schedule" ? <ScheduleFields /> : null}
@@ -73,30 +61,10 @@ export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
   );
 }
 
-function ArgumentFields({ tools }: { readonly tools: readonly string[] }) {
-  return (
-    <>
-      {tools.length === 0 ? (
-        <TextField name="tool" label="Tool" />
-      ) : (
-        <SelectField name="tool" label="Tool" options={tools.map((value) => ({ value, title: value }))} />
-      )}
-      <TextField name="field" label="Argument" hint="Its path, such as customer.email." />
-      <SelectField
-        name="operator"
-        label="Compares"
-        defaultValue=">"
-        options={OPERATORS.map((value) => ({ value, title: value }))}
-      />
-      <TextField name="value" label="With" hint="A number, true or false, a text, or a JSON list." />
-    </>
-  );
-}
-
 function VelocityFields() {
   return (
     <>
-      <TextField name="types" label="Action types" hint="With commas between; * at the end stands for anything." />
+      <TextField name="types" label="Action types" hint="With commas between; * stands for anything." />
       <NumberField name="max_count" label="More than" defaultValue={10} />
       <NumberField name="window_seconds" label="Within seconds" defaultValue={3_600} />
       <SelectField name="scope" label="Counted for" defaultValue="agent" options={SCOPES} />
@@ -129,26 +97,14 @@ const listed = (text: string): string[] =>
     .map((each) => each.trim())
     .filter((each) => each !== "");
 
-/** Parses a value as JSON, or takes it as a string. */
-function valueFrom(text: string): JsonValue {
-  try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
-    return text;
-  }
-}
-
-function ruleFrom(kind: Kind, values: FormValues): JsonObject {
+async function ruleFrom(kind: Kind, values: FormValues, call: Call): Promise<JsonObject> {
   const decision = values.text("decision");
   switch (kind) {
     case "argument": {
-      const operator = values.text("operator");
-      const value = operator.endsWith("exists") ? {} : { value: valueFrom(values.text("value")) };
-      return {
-        tool: values.text("tool"),
-        decision,
-        conditions: { rules: [{ field: values.text("field"), operator, ...value }] },
-      };
+      const name = values.text("tool");
+      if (name === "") throw new FieldError("kind", "needs a registered tool; choose another kind of rule");
+      const { tool } = await call(ToolService.method.getTool, { name });
+      return { tool: name, decision, conditions: { rules: [conditionFrom(values, tool?.arguments ?? [])] } };
     }
     case "velocity":
       return {

@@ -2,11 +2,12 @@ import { useQuery } from "@connectrpc/connect-query";
 import { Link } from "wouter";
 import { AgentOrder, AgentService, AgentStatus } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { Shown } from "../../kit/shown.tsx";
+import { Fault, Loading } from "../../kit/states.tsx";
 
 const COUNT = 5;
 const REFRESH_MS = 10_000;
 
-/** Active agents with the lowest trust. */
+/** Active agents with the lowest trust. Its place is there before they are read. */
 export function LowTrust() {
   const query = useQuery(
     AgentService.method.listAgents,
@@ -17,7 +18,9 @@ export function LowTrust() {
   return (
     <section className="card stack" aria-label="Lowest trust">
       <h2>Lowest trust</h2>
-      {query.data !== undefined && agents.length === 0 ? <p className="hint">There is no active agent.</p> : null}
+      {query.isPending ? <Loading what="the agents" lines={COUNT} /> : null}
+      {query.isError ? <Fault error={query.error} onRetry={() => void query.refetch()} /> : null}
+      {query.isSuccess && agents.length === 0 ? <p className="hint">No agent is active.</p> : null}
       <ul className="low-trust">
         {agents.map(({ agentId, name, trustLevel }) => (
           <li key={agentId} data-id={agentId}>

@@ -1,19 +1,21 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@connectrpc/connect-query";
-import { keepPreviousData } from "@tanstack/react-query";
+import { keepPreviousData, type UseQueryResult } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParams } from "wouter";
 import {
   EnforcementService,
   type SummarizeDecisionsResponse,
 } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import type { OutcomeBar, OutcomePick } from "../../kit/outcome-bars.ts";
+import { OutcomeChart } from "../../kit/outcome-chart.tsx";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { useNow } from "../../kit/time.tsx";
-import { type Series, TimeChart } from "../../kit/time-chart.tsx";
+import { startOfDay, useZone } from "../../kit/zone.ts";
 import "../../styles/overview.css";
-import { Health } from "./health.tsx";
 import { LowTrust } from "./low-trust.tsx";
+import { NeedsCard } from "./needs-card.tsx";
 import { ObservedTable } from "./observed-table.tsx";
 import { PendingCard } from "./pending-card.tsx";
 import { ReasonTable } from "./reason-table.tsx";
@@ -25,6 +27,7 @@ const WINDOWS = [
   { name: "30d", title: "Last 30 days", seconds: 2_592_000, bucket: 86_400 },
 ] as const;
 const DEFAULT_WINDOW = WINDOWS[1];
+const CHART_HEIGHT = 340;
 /** Milliseconds between two reads. */
 const REFRESH_MS = 10_000;
 
@@ -32,6 +35,7 @@ const REFRESH_MS = 10_000;
 export function Overview() {
   const [parameters, setParameters] = useSearchParams();
   const shown = WINDOWS.find(({ name }) => name === parameters.get("window")) ?? DEFAULT_WINDOW;
+  const query = useSummary(shown.seconds, shown.bucket);
   return (
     <ScreenFrame
       name="overview"
@@ -54,70 +58,96 @@ export function Overview() {
       }
     >
       <div className="overview-now">
-        <PendingCard />
-        <Health />
-        <LowTrust />
+        <NeedsCard />
+        <Outcomes query={query} />
       </div>
-      <Summary seconds={shown.seconds} bucket={shown.bucket} />
+      <div className="overview-more">
+        <div className="is-wide">
+          <ReasonTable summary={query.data} />
+          {query.data === undefined ? null : <ObservedTable observed={query.data.observed} />}
+        </div>
+        <div>
+          <LowTrust />
+          <PendingCard />
+        </div>
+      </div>
     </ScreenFrame>
   );
 }
 
-function Summary({ seconds, bucket }: { readonly seconds: number; readonly bucket: number }) {
+/** Counts the decisions of a window that ends with the current bucket. Buckets begin at full minutes, hours or days of the page's zone. */
+function useSummary(seconds: number, bucket: number): UseQueryResult<SummarizeDecisionsResponse> {
   const now = useNow(REFRESH_MS);
-  // Rounded, so that reads within one interval share their request and its cached answer.
-  const untilMs = Math.ceil(now / REFRESH_MS) * REFRESH_MS;
+  const [zone] = useZone();
+  const midnight = startOfDay(now, zone);
+  const untilMs = midnight + Math.ceil((now - midnight + 1) / (bucket * 1_000)) * bucket * 1_000;
   const request = {
     since: timestampFromMs(untilMs - seconds * 1_000),
     until: timestampFromMs(untilMs),
     bucketSeconds: bucket,
   };
-  const query = useQuery(EnforcementService.method.summarizeDecisions, request, { placeholderData: keepPreviousData });
-  if (query.isError) return <Fault error={query.error} onRetry={() => void query.refetch()} />;
-  if (query.data === undefined) return <Loading what="the summary" />;
-  return (
-    <>
-      <Outcomes summary={query.data} />
-      <div className="split">
-        <ReasonTable summary={query.data} />
-        <ObservedTable observed={query.data.observed} />
-      </div>
-    </>
-  );
+  return useQuery(EnforcementService.method.summarizeDecisions, request, {
+    placeholderData: keepPreviousData,
+    refetchInterval: REFRESH_MS,
+  });
 }
 
 const numberText = (count: bigint): string => count.toLocaleString("en");
 
-function Outcomes({ summary }: { readonly summary: SummarizeDecisionsResponse }) {
-  const { buckets, totals } = summary;
-  const times = useMemo(() => buckets.map(({ at }) => (at === undefined ? 0 : timestampMs(at))), [buckets]);
-  const series = useMemo<readonly Series[]>(
-    () => [
-      { label: "allow", color: "good", values: buckets.map(({ allow }) => Number(allow)) },
-      { label: "escalate", color: "wait", values: buckets.map(({ escalate }) => Number(escalate)) },
-      { label: "block", color: "bad", values: buckets.map(({ block }) => Number(block)) },
-    ],
-    [buckets],
-  );
-  const { allow = 0n, block = 0n, escalate = 0n } = totals ?? {};
-  const counts = [
-    { word: "allowed", count: allow, tone: "good" },
-    { word: "escalated", count: escalate, tone: "wait" },
-    { word: "blocked", count: block, tone: "bad" },
-  ];
-  const text = counts.map(({ word, count }) => `${numberText(count)} ${word}`).join(", ");
+const COUNTS = [
+  { word: "allowed", outcome: "allow", tone: "good" },
+  { word: "escalated", outcome: "escalate", tone: "wait" },
+  { word: "blocked", outcome: "block", tone: "bad" },
+] as const;
+
+interface OutcomesProps {
+  readonly query: UseQueryResult<SummarizeDecisionsResponse>;
+}
+
+function Outcomes({ query: { data, isError, error, refetch } }: OutcomesProps) {
   return (
-    <section className="card stack" aria-label="Decisions by outcome">
+    <section className="card stack outcomes" aria-label="Decisions by outcome">
       <h2>Decisions by outcome</h2>
+      {isError ? <Fault error={error} onRetry={() => void refetch()} /> : null}
+      {data === undefined && !isError ? <Loading what="the summary" /> : null}
+      {data === undefined ? null : <Summary summary={data} />}
+    </section>
+  );
+}
+
+/** Returns the address of the decisions that a bar, or a part of it, counts. */
+function decisionsHref({ fromMs, toMs, outcome }: OutcomePick): string {
+  const [since, until] = [new Date(fromMs).toISOString(), new Date(toMs).toISOString()];
+  return `/decisions?${new URLSearchParams({ since, until, ...(outcome !== undefined && { decision: outcome }) })}`;
+}
+
+function Summary({ summary }: { readonly summary: SummarizeDecisionsResponse }) {
+  const { buckets, bucketSeconds, totals } = summary;
+  const bars = useMemo<readonly OutcomeBar[]>(
+    () =>
+      buckets.map(({ at, allow, escalate, block }) => {
+        const fromMs = at === undefined ? 0 : timestampMs(at);
+        const counts = { allow: Number(allow), escalate: Number(escalate), block: Number(block) };
+        return { fromMs, toMs: fromMs + bucketSeconds * 1_000, ...counts };
+      }),
+    [buckets, bucketSeconds],
+  );
+  const countOf = (outcome: (typeof COUNTS)[number]["outcome"]): string => numberText(totals?.[outcome] ?? 0n);
+  const text = COUNTS.map(({ word, outcome }) => `${countOf(outcome)} ${word}`).join(", ");
+  return (
+    <>
       <dl className="counts">
-        {counts.map(({ word, count, tone }) => (
+        {COUNTS.map(({ word, outcome, tone }) => (
           <div key={word} data-id={word}>
-            <dt>{word}</dt>
-            <dd className={`is-${tone}`}>{numberText(count)}</dd>
+            <dt>
+              <span className={`swatch is-${outcome}`} aria-hidden />
+              {word}
+            </dt>
+            <dd className={`is-${tone}`}>{countOf(outcome)}</dd>
           </div>
         ))}
       </dl>
-      <TimeChart summary={`In this window ${text}.`} times={times} series={series} height={220} />
-    </section>
+      <OutcomeChart summary={`In this window ${text}.`} bars={bars} height={CHART_HEIGHT} hrefOf={decisionsHref} />
+    </>
   );
 }

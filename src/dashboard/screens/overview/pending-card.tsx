@@ -12,26 +12,20 @@ const AGES = [
   { title: "over an hour", fromMs: 60 * MINUTE_MS, toMs: Number.POSITIVE_INFINITY },
 ] as const;
 
-/** Number of pending escalations, and the age of the oldest. */
+/** Number of pending escalations, and their ages; nothing while none waits. */
 export function PendingCard() {
-  const { isLive, pending } = useEscalations();
+  const { pending } = useEscalations();
   const [oldest] = pending;
-  const isKnown = isLive || oldest !== undefined;
+  if (oldest === undefined) return null;
   return (
     <section className="card stack" aria-label="Waiting for a person">
       <h2>Waiting for a person</h2>
-      <p className="big">{isKnown ? pending.length.toLocaleString("en") : "…"}</p>
-      {oldest === undefined ? (
-        <p className="hint">{isKnown ? "Nothing waits." : "Connecting …"}</p>
-      ) : (
-        <>
-          <p className="hint">
-            The oldest was asked <Time at={oldest.createdAt} />.
-          </p>
-          <Ages pending={pending} />
-          <Link href="/escalations">Look at them</Link>
-        </>
-      )}
+      <p className="big">{pending.length.toLocaleString("en")}</p>
+      <p className="hint">
+        The oldest was asked <Time at={oldest.createdAt} />.
+      </p>
+      <Ages pending={pending} />
+      <Link href="/escalations">Look at them</Link>
     </section>
   );
 }

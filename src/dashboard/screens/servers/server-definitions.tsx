@@ -21,7 +21,7 @@ import { Time } from "../../kit/time.tsx";
 import { useChange } from "../../kit/use-change.ts";
 import { useMayChange } from "../../session.ts";
 
-const { acceptMcpDefinition, listMcpDefinitions } = McpServerService.method;
+const { acceptMcpDefinition, listMcpDefinitions, listMcpServers } = McpServerService.method;
 const PAGE_SIZE = 100;
 const ROW_HEIGHT = 56;
 /** Characters of a description shown in the list. */
@@ -211,7 +211,9 @@ interface WaitingProps {
 function Waiting({ server, definition: { kind, id }, version, isFirst }: WaitingProps) {
   const mayChange = useMayChange();
   const request = { name: server, kind, id, version: version.version };
-  const accept = useChange((call) => call(acceptMcpDefinition, request), { refreshes: [listMcpDefinitions] });
+  const accept = useChange((call) => call(acceptMcpDefinition, request), {
+    refreshes: [listMcpDefinitions, listMcpServers],
+  });
   return (
     <section className="stack" aria-label="Waits to be accepted" data-version={version.version}>
       <h3>Version {version.version} waits to be accepted</h3>

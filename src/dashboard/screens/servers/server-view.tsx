@@ -1,6 +1,6 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { useState } from "react";
-import { Link, useLocation } from "wouter";
+import { useLocation } from "wouter";
 import {
   type McpServer,
   McpServerMode,
@@ -10,8 +10,8 @@ import {
 import { Button } from "../../kit/button.tsx";
 import { Confirm } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
-import { ScreenFrame } from "../../kit/screen.tsx";
-import { Shown } from "../../kit/shown.tsx";
+import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
+import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { useChange } from "../../kit/use-change.ts";
@@ -19,19 +19,19 @@ import { useMayChange } from "../../session.ts";
 import { ServerDefinitions } from "./server-definitions.tsx";
 import { ModeBadge, targetOf } from "./server-parts.tsx";
 import { EditServer } from "./server-settings.tsx";
+import { ServerState } from "./server-state.tsx";
 
 const { deleteMcpServer, getMcpServer, listMcpDefinitions, listMcpServers, refreshMcpServer, updateMcpServer } =
   McpServerService.method;
+
+const SERVERS: ScreenPlace = { title: "MCP servers", href: "/servers" };
 
 /** One MCP server with its definitions. */
 export function ServerView({ name }: { readonly name: string }) {
   const { data, error, isError, refetch } = useQuery(getMcpServer, { name });
   const server = data?.server;
   return (
-    <ScreenFrame name="servers" title={`MCP server ${name}`}>
-      <p>
-        <Link href="/servers">All MCP servers</Link>
-      </p>
+    <ScreenFrame name="servers" title={shownText(name)} within={SERVERS}>
       {isError ? <Fault error={error} onRetry={() => void refetch()} /> : null}
       {server === undefined && !isError ? <Loading what="the server" /> : null}
       {server === undefined ? null : (
@@ -55,6 +55,7 @@ function ServerCard({ server }: { readonly server: McpServer }) {
       </h2>
       <div className="row">
         <ModeBadge mode={server.mode} />
+        <ServerState server={server} />
         <span className="hint">
           clients use <code>{server.path}</code>; since <Time at={server.createdAt} />
           {secrets.length === 0 ? "" : `; secrets: ${secrets.join(", ")}`}
@@ -106,7 +107,7 @@ function Actions({ server, onFound }: ActionsProps) {
   const { name, mode } = server;
   const [, navigate] = useLocation();
   const read = useChange((call) => call(refreshMcpServer, { name }), {
-    refreshes: [listMcpDefinitions],
+    refreshes: [listMcpDefinitions, listMcpServers],
     onDone: onFound,
     announcesFault: true,
   });

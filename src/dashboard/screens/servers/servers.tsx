@@ -1,3 +1,4 @@
+import { useEffect } from "react";
 import { Link, useLocation } from "wouter";
 import {
   type ListMcpServersResponse,
@@ -11,6 +12,7 @@ import { SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
+import { useHeldOrder } from "../../kit/lists/use-held-order.ts";
 import { usePages } from "../../kit/lists/use-pages.ts";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
@@ -21,11 +23,15 @@ import { useMayChange } from "../../session.ts";
 import "../../styles/servers.css";
 import { LimitFields } from "./limit-fields.tsx";
 import { ModeBadge, targetOf } from "./server-parts.tsx";
+import { compareServers, ServerState } from "./server-state.tsx";
 import { ServerView } from "./server-view.tsx";
 
 const { createMcpServer, listMcpServers } = McpServerService.method;
-const PAGE_SIZE = 100;
+/** All servers that a workspace may have, so that those that need a person come first. */
+const PAGE_SIZE = 500;
 const ROW_HEIGHT = 56;
+/** Milliseconds between two reads of their state. */
+const REFRESH_MS = 15_000;
 const MODES = [
   { value: McpServerMode.QUARANTINE, title: "quarantine: a person accepts new and changed tools" },
   { value: McpServerMode.OPEN, title: "open: they are in force at once, and recorded" },
@@ -39,14 +45,16 @@ const COLUMNS: readonly Column<McpServer>[] = [
       </Link>
     ),
   },
+  { title: "State", cell: (server) => <ServerState server={server} /> },
   { title: "Mode", cell: ({ mode }) => <ModeBadge mode={mode} /> },
   { title: "Address or command", cell: (server) => <Shown text={targetOf(server).slice(0, 300)} /> },
   { title: "For clients", cell: ({ path }) => <code>{path}</code> },
   { title: "Changed", cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ];
-const serversOf = ({ servers }: ListMcpServersResponse): readonly McpServer[] => servers;
+const serversOf = ({ servers }: ListMcpServersResponse): readonly McpServer[] => servers.toSorted(compareServers);
+const idOf = ({ name }: McpServer): string => name;
 
-/** MCP servers behind the gateway, by name. */
+/** MCP servers behind the gateway: those that are away or have definitions to accept, then the others by name. */
 export function Servers({ id }: ScreenProps) {
   if (id !== undefined) return <ServerView name={id} />;
   return <ServerList />;
@@ -54,6 +62,13 @@ export function Servers({ id }: ScreenProps) {
 
 function ServerList() {
   const mayChange = useMayChange();
+  const pages = usePages(listMcpServers, { pageSize: PAGE_SIZE }, serversOf);
+  const { items, handlers } = useHeldOrder(pages.items, idOf);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: one timer for the life of the list
+  useEffect(() => {
+    const timer = setInterval(pages.readAgain, REFRESH_MS);
+    return () => clearInterval(timer);
+  }, []);
   return (
     <ScreenFrame
       name="servers"
@@ -66,22 +81,24 @@ function ServerList() {
         ) : undefined
       }
     >
-      <PagedList
-        pages={usePages(listMcpServers, { pageSize: PAGE_SIZE }, serversOf)}
-        loading="the servers"
-        empty={
-          <Empty title="No MCP server is registered">
-            Behind the gateway, every call of a tool is decided, and what each tool says of itself is pinned. Commands
-            are added by <code>agentctl mcp add</code>.
-          </Empty>
-        }
-        idOf={({ name }) => name}
-        rowHeight={ROW_HEIGHT}
-        label="MCP servers"
-        columns={COLUMNS}
-        className="servers"
-        rowClassName="server"
-      />
+      <div {...handlers}>
+        <PagedList
+          pages={{ ...pages, items }}
+          loading="the servers"
+          empty={
+            <Empty title="No MCP server is registered">
+              Behind the gateway, every call of a tool is decided, and what each tool says of itself is pinned. Commands
+              are added by <code>agentctl mcp add</code>.
+            </Empty>
+          }
+          idOf={idOf}
+          rowHeight={ROW_HEIGHT}
+          label="MCP servers"
+          columns={COLUMNS}
+          className="servers"
+          rowClassName="server"
+        />
+      </div>
     </ScreenFrame>
   );
 }

@@ -1,12 +1,11 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { useState } from "react";
-import { Link } from "wouter";
 import type { ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { type Tool, ToolService, ToolSource } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { JsonView } from "../../kit/json-view.tsx";
 import { Message } from "../../kit/message.tsx";
-import { ScreenFrame } from "../../kit/screen.tsx";
-import { Shown } from "../../kit/shown.tsx";
+import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
+import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
 import { ArgumentRows, rangeText } from "./argument-rows.tsx";
@@ -18,15 +17,14 @@ const SOURCES: Readonly<Record<number, string>> = {
   [ToolSource.GATEWAY]: "by the gateway",
 };
 
+const TOOLS: ScreenPlace = { title: "Tools", href: "/tools" };
+
 /** One tool: its arguments, its users, and the diff of its versions. */
 export function ToolView({ name }: { readonly name: string }) {
   const query = useQuery(ToolService.method.getTool, { name });
   const tool = query.data?.tool;
   return (
-    <ScreenFrame name="tool" title={tool?.name ?? "Tool"}>
-      <p>
-        <Link href="/tools">All tools</Link>
-      </p>
+    <ScreenFrame name="tool" title={shownText(name)} within={TOOLS}>
       {query.isPending ? <Loading what="the tool" /> : null}
       {query.isError ? <Fault error={query.error} onRetry={() => void query.refetch()} /> : null}
       {tool === undefined ? null : (

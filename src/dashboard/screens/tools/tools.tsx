@@ -1,3 +1,4 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Link } from "wouter";
 import { type ListToolsResponse, type Tool, ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { DialogButton } from "../../kit/dialog.tsx";
@@ -21,6 +22,7 @@ const MAX_DESCRIPTION = 300;
 const COLUMNS: readonly Column<Tool>[] = [
   {
     title: "Name",
+    sortBy: ({ name }) => name,
     cell: ({ name }) => (
       <Link href={`/tools/${encodeURIComponent(name)}`} className="tool-name">
         <Shown text={name} />
@@ -36,9 +38,18 @@ const COLUMNS: readonly Column<Tool>[] = [
         </p>
       ),
   },
-  { title: "Arguments", cell: ({ arguments: paths }) => paths.length.toLocaleString("en"), isNumber: true },
-  { title: "Version", cell: ({ version }) => version, isNumber: true },
-  { title: "Registered", cell: ({ registeredAt }) => <Time at={registeredAt} /> },
+  {
+    title: "Arguments",
+    cell: ({ arguments: paths }) => paths.length.toLocaleString("en"),
+    isNumber: true,
+    sortBy: ({ arguments: paths }) => paths.length,
+  },
+  { title: "Version", cell: ({ version }) => version, isNumber: true, sortBy: ({ version }) => version },
+  {
+    title: "Registered",
+    cell: ({ registeredAt }) => <Time at={registeredAt} />,
+    sortBy: ({ registeredAt }) => (registeredAt === undefined ? 0 : timestampMs(registeredAt)),
+  },
 ];
 const toolsOf = ({ tools }: ListToolsResponse): readonly Tool[] => tools;
 

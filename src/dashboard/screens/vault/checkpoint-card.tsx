@@ -12,7 +12,6 @@ import { failedStep } from "../../proof/steps.ts";
 import { CANNOT_HASH, canHash, useCheck } from "../../proof/use-check.ts";
 import { useSession } from "../../session.ts";
 import { GrowthCard } from "./growth-card.tsx";
-import { LogDownload } from "./log-download.tsx";
 
 /** Properties of a checkpoint's cards. */
 export interface CheckpointProps {
@@ -32,20 +31,21 @@ export function CheckpointCards({ checkpoint, jwks }: CheckpointProps) {
         <h2 id="checkpoint-title">Checkpoint</h2>
         <Facts checkpoint={checkpoint} />
         {canHash() ? null : <p className="fault">{CANNOT_HASH}</p>}
-        {checked === undefined ? (
-          canHash() && <Loading what="the result of the check" />
-        ) : (
-          <>
-            <Verdict steps={checked} />
-            <StepsView steps={checked} />
-          </>
-        )}
+        {canHash() ? (
+          <div className="stack checkpoint-check">
+            {checked === undefined ? (
+              <Loading what="the result of the check" />
+            ) : (
+              <>
+                <Verdict steps={checked} />
+                <StepsView steps={checked} />
+              </>
+            )}
+          </div>
+        ) : null}
         <Note checkpoint={checkpoint} />
       </section>
-      <div className="stack">
-        {isSigned ? <GrowthCard checkpoint={checkpoint} jwks={jwks} /> : null}
-        {isSigned ? <LogDownload checkpoint={checkpoint} jwks={jwks} /> : null}
-      </div>
+      {isSigned ? <GrowthCard checkpoint={checkpoint} jwks={jwks} /> : null}
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { useNarrow } from "../../kit/lists/use-narrow.ts";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty } from "../../kit/states.tsx";
+import { isoText, useZone } from "../../kit/zone.ts";
 import { useEntries } from "./use-entries.ts";
 
 const ROW_HEIGHT = 44;
@@ -113,12 +114,14 @@ function headOf(body: string) {
 const EntryRow = memo(({ entry: { index, leafHash, body, authorName } }: { readonly entry: VaultEntry }) => {
   const { type, what, at, by } = useMemo(() => headOf(body), [body]);
   const leaf = hex(leafHash);
+  const [zone] = useZone();
+  const ms = Date.parse(at);
   const [parameters] = useSearchParams();
   const from = parameters.get("from");
   return (
     <Link
-      href={`/vault?entry=${index}${from === null ? "" : `&from=${encodeURIComponent(from)}`}`}
-      className="entry-row"
+      href={`/evidence?entry=${index}${from === null ? "" : `&from=${encodeURIComponent(from)}`}`}
+      className="line-row entry-row"
     >
       <span className="entry-index">{index.toLocaleString("en")}</span>
       <span className="entry-type cut">
@@ -130,7 +133,7 @@ const EntryRow = memo(({ entry: { index, leafHash, body, authorName } }: { reado
           </span>
         )}
       </span>
-      <span className="entry-at hint">{at.slice(0, 30)}</span>
+      <span className="entry-at hint">{Number.isNaN(ms) ? "" : isoText(ms, zone)}</span>
       <span className="entry-by cut hint">
         <Actor id={by.slice(0, 600)} name={authorName} />
       </span>

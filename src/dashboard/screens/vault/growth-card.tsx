@@ -8,6 +8,7 @@ import { DialogButton } from "../../kit/dialog.tsx";
 import { DownloadButton } from "../../kit/download.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { StepsView } from "../../kit/steps-view.tsx";
+import { exactText, isoText, useZone } from "../../kit/zone.ts";
 import { consistencySteps } from "../../proof/check-consistency.ts";
 import { forget, type KeptCheckpoint, keep, readKept } from "../../proof/kept-checkpoint.ts";
 import { type CheckedStep, failedStep, runSteps } from "../../proof/steps.ts";
@@ -89,6 +90,7 @@ interface GrowthViewProps {
 }
 
 function GrowthView({ growth: { kept, steps }, note, onForgotten }: GrowthViewProps) {
+  const [zone] = useZone();
   if (kept === undefined) {
     return (
       <p data-growth="first">
@@ -97,7 +99,7 @@ function GrowthView({ growth: { kept, steps }, note, onForgotten }: GrowthViewPr
     );
   }
   const added = sizeOf(note) - sizeOf(kept.note);
-  const at = new Date(kept.keptAtMs).toISOString();
+  const at = exactText(kept.keptAtMs, zone);
   if (failedStep(steps) !== undefined) return <Alarm kept={kept} steps={steps} at={at} onForgotten={onForgotten} />;
   return (
     <>
@@ -106,7 +108,7 @@ function GrowthView({ growth: { kept, steps }, note, onForgotten }: GrowthViewPr
           ? "Nothing was appended, and nothing changed."
           : `${added.toLocaleString("en")} ${added === 1 ? "entry was" : "entries were"} appended, and nothing before was changed.`}{" "}
         <span className="hint">
-          Kept at <time dateTime={at}>{at}</time>
+          Kept at <time dateTime={isoText(kept.keptAtMs, "utc")}>{at}</time>
         </span>
       </p>
       <StepsView steps={steps} />

@@ -25,6 +25,7 @@ const PAGE_SIZE = 100;
 const COLUMNS: readonly Column<Webhook>[] = [
   {
     title: "Address",
+    sortBy: ({ url }) => url,
     cell: ({ webhookId, url }) => (
       <Link href={`/webhooks/${webhookId}`} className="webhook-url">
         <Shown text={url} />
@@ -33,7 +34,12 @@ const COLUMNS: readonly Column<Webhook>[] = [
   },
   { title: "Events", cell: ({ events }) => <WordList words={events} none="none" /> },
   { title: "State", cell: (webhook) => <WebhookState webhook={webhook} /> },
-  { title: "Next entry", cell: ({ nextSeq }) => nextSeq.toLocaleString("en"), isNumber: true },
+  {
+    title: "Next entry",
+    cell: ({ nextSeq }) => nextSeq.toLocaleString("en"),
+    isNumber: true,
+    sortBy: ({ nextSeq }) => nextSeq,
+  },
   { title: "Added", cell: ({ createdAt }) => <Time at={createdAt} /> },
 ];
 const webhooksOf = ({ webhooks }: ListWebhooksResponse): readonly Webhook[] => webhooks;
@@ -41,30 +47,31 @@ const webhooksOf = ({ webhooks }: ListWebhooksResponse): readonly Webhook[] => w
 /** Webhooks for events of the control plane. */
 export function ControlWebhooks() {
   return (
-    <div className="stack">
-      {useMayChange() ? (
-        <div className="row">
-          <DialogButton action="create" tone="primary" label="Add a webhook">
-            {(close) => <CreateWebhook onClose={close} />}
-          </DialogButton>
-        </div>
-      ) : null}
-      <PagedList
-        pages={usePages(listWebhooks, { pageSize: PAGE_SIZE }, webhooksOf)}
-        loading="the webhooks"
-        empty={
-          <Empty title="Nobody is told">
-            A webhook tells another system what happens here, in order and at least once.
-          </Empty>
-        }
-        idOf={({ webhookId }) => webhookId}
-        rowHeight={ROW_HEIGHT}
-        label="Webhooks"
-        columns={COLUMNS}
-        className="webhooks"
-        rowClassName="webhook"
-      />
-    </div>
+    <PagedList
+      pages={usePages(listWebhooks, { pageSize: PAGE_SIZE }, webhooksOf)}
+      loading="the webhooks"
+      empty={
+        <Empty title="Nobody is told">
+          A webhook tells another system what happens here, in order and at least once.
+        </Empty>
+      }
+      idOf={({ webhookId }) => webhookId}
+      rowHeight={ROW_HEIGHT}
+      label="Webhooks"
+      columns={COLUMNS}
+      className="webhooks"
+      rowClassName="webhook"
+    />
+  );
+}
+
+/** Button that adds a webhook; nothing for people who may not. */
+export function AddWebhook() {
+  if (!useMayChange()) return null;
+  return (
+    <DialogButton action="create" tone="primary" label="Add a webhook">
+      {(close) => <CreateWebhook onClose={close} />}
+    </DialogButton>
   );
 }
 

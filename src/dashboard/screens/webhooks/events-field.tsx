@@ -8,6 +8,7 @@ const EVENTS = [
   ["decision.blocked", "an action was blocked"],
   ["tool.changed", "a tool has a new version"],
   ["definition.changed", "an MCP server has a new version of a prompt, a resource or its instructions"],
+  ["outcome.unknown", "nobody reported in time how an allowed action ended"],
 ] as const;
 
 /** Chooses events. */

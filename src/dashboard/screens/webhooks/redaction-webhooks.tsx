@@ -50,31 +50,32 @@ export function RedactionWebhooks() {
   const { workspaceId } = useSession().session;
   const mayChange = useMayChange();
   return (
-    <div className="stack">
-      {mayChange ? (
-        <div className="row">
-          <DialogButton action="create" tone="primary" label="Add a webhook">
-            {(close) => <Create onClose={close} />}
-          </DialogButton>
-        </div>
-      ) : null}
-      <PagedList
-        pages={usePages(listRedactionWebhooks, { workspaceId, pageSize: PAGE_SIZE }, webhooksOf)}
-        loading="the webhooks"
-        empty={
-          <Empty title="Nobody is told">
-            A redaction webhook tells another system when the proxy finds a personal value (
-            <code>leakage.detected</code>).
-          </Empty>
-        }
-        idOf={({ id }) => id}
-        rowHeight={ROW_HEIGHT}
-        label="Redaction webhooks"
-        columns={mayChange ? COLUMNS_WITH_ACTIONS : COLUMNS}
-        className={mayChange ? "redaction-webhooks has-actions" : "redaction-webhooks"}
-        rowClassName="webhook"
-      />
-    </div>
+    <PagedList
+      pages={usePages(listRedactionWebhooks, { workspaceId, pageSize: PAGE_SIZE }, webhooksOf)}
+      loading="the webhooks"
+      empty={
+        <Empty title="Nobody is told">
+          A redaction webhook tells another system when the proxy finds a personal value (<code>leakage.detected</code>
+          ).
+        </Empty>
+      }
+      idOf={({ id }) => id}
+      rowHeight={ROW_HEIGHT}
+      label="Redaction webhooks"
+      columns={mayChange ? COLUMNS_WITH_ACTIONS : COLUMNS}
+      className={mayChange ? "redaction-webhooks has-actions" : "redaction-webhooks"}
+      rowClassName="webhook"
+    />
+  );
+}
+
+/** Button that adds a redaction webhook; nothing for people who may not. */
+export function AddRedactionWebhook() {
+  if (!useMayChange()) return null;
+  return (
+    <DialogButton action="create" tone="primary" label="Add a webhook">
+      {(close) => <Create onClose={close} />}
+    </DialogButton>
   );
 }
 

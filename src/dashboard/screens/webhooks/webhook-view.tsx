@@ -1,5 +1,5 @@
 import { useQuery } from "@connectrpc/connect-query";
-import { Link, useLocation } from "wouter";
+import { useLocation } from "wouter";
 import {
   type TestWebhookResponse,
   type Webhook,
@@ -40,9 +40,6 @@ export function WebhookView({ webhookId }: { readonly webhookId: string }) {
   if (webhook === undefined) return <Loading what="the webhook" />;
   return (
     <>
-      <p>
-        <Link href="/webhooks">All webhooks</Link>
-      </p>
       <section className="card stack" aria-label="The webhook" data-id={webhook.webhookId}>
         <h2>
           <Shown text={webhook.url} />

@@ -3,6 +3,7 @@ import { ListValueSchema } from "@bufbuild/protobuf/wkt";
 import { useState } from "react";
 import {
   AdminService,
+  OutcomeTracking,
   type UpdateWorkspaceRequestSchema,
   type Workspace,
 } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
@@ -25,6 +26,11 @@ const UNKNOWN_TOOLS = [
   { value: Decision.ESCALATE, title: "Escalate to a person" },
   { value: Decision.BLOCK, title: "Block" },
 ];
+/** Allowed actions whose outcomes are tracked, to choose from. */
+export const OUTCOMES = [
+  { value: OutcomeTracking.TRACKED, title: "Claimed actions" },
+  { value: OutcomeTracking.ALL, title: "All allowed actions" },
+];
 
 const MAX_INT32 = 2 ** 31 - 1;
 /** Clamps a number to an int32, from -1 to its maximum; the service refuses both at their field. */
@@ -45,6 +51,10 @@ function changesOf(workspace: Workspace, values: FormValues): Request | undefine
     approvalTtlSeconds: int32(values.seconds("approval_ttl_seconds")),
     maxPendingEscalationsPerAgent: int32(values.integer("max_pending_escalations_per_agent")),
     keyTtlDays: int32(values.integer("key_ttl_days")),
+    rateLimitKey: values.text("rate_limit_key"),
+    rateLimitWorkspace: values.text("rate_limit_workspace"),
+    outcomes: values.number("outcomes") as OutcomeTracking,
+    outcomeTimeoutSeconds: int32(values.seconds("outcome_timeout_seconds")),
     fourEyes: values.flag("four_eyes"),
   };
   for (const [name, value] of Object.entries(wanted)) {
@@ -75,7 +85,7 @@ export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
   return (
     <Form action="save" submit="Save the settings" isBusy={isPending} error={error} onSubmit={save}>
       <TextField name="name" label="Name" defaultValue={workspace.name} />
-      <div className="settings">
+      <div className="workspace-settings">
         <SelectField
           name="default_decision"
           label="When no mandate matches"
@@ -116,6 +126,30 @@ export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
           label="Days until new keys expire"
           hint="1 to 3,650, also the most that a new key may ask for; 0: they expire only on request."
           defaultValue={workspace.keyTtlDays}
+        />
+        <TextField
+          name="rate_limit_key"
+          label="Calls per second of one key"
+          hint="Such as 100, or 100:500 for 500 at once; empty: no limit. Each process of the service counts alone."
+          defaultValue={workspace.rateLimitKey}
+        />
+        <TextField
+          name="rate_limit_workspace"
+          label="Calls per second of all keys together"
+          hint="In the same form. People at the dashboard do not count."
+          defaultValue={workspace.rateLimitWorkspace}
+        />
+        <SelectField
+          name="outcomes"
+          label="Outcomes are tracked of"
+          defaultValue={workspace.outcomes}
+          options={OUTCOMES}
+        />
+        <DurationField
+          name="outcome_timeout_seconds"
+          label="Outcomes are unknown after"
+          hint="Unless somebody reports how the action ended."
+          defaultSeconds={workspace.outcomeTimeoutSeconds}
         />
       </div>
       <FlagField

@@ -6,7 +6,7 @@ import { Shown } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { durationText, Time } from "../../kit/time.tsx";
 import { useSession } from "../../session.ts";
-import { SettingsForm } from "./settings-form.tsx";
+import { OUTCOMES, SettingsForm } from "./settings-form.tsx";
 
 /** One workspace. Its settings can be changed in the reader's own workspace, else only read. */
 export function WorkspaceCard({ workspaceId }: { readonly workspaceId: string }) {
@@ -50,6 +50,14 @@ function Settings({ workspace }: { readonly workspace: Workspace }) {
         <dd>
           {workspace.keyTtlDays === 0 ? "never, unless asked for" : durationText(workspace.keyTtlDays * 86_400_000)}
         </dd>
+        <dt>Calls per second of one key</dt>
+        <dd>{workspace.rateLimitKey || "no limit"}</dd>
+        <dt>Calls per second of all keys together</dt>
+        <dd>{workspace.rateLimitWorkspace || "no limit"}</dd>
+        <dt>Outcomes are tracked of</dt>
+        <dd>{OUTCOMES.find(({ value }) => value === workspace.outcomes)?.title.toLowerCase() ?? "claimed actions"}</dd>
+        <dt>Outcomes are unknown after</dt>
+        <dd>{durationText(workspace.outcomeTimeoutSeconds * 1_000)}</dd>
         <dt>Four eyes</dt>
         <dd>{workspace.fourEyes ? "yes" : "no"}</dd>
         <dt>Approvals do not cover</dt>

@@ -13,6 +13,7 @@ import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { useSession } from "../../session.ts";
 import "../../styles/workspaces.css";
+import { SETTINGS } from "../settings/place.ts";
 import { CreateWorkspace } from "./create-workspace.tsx";
 import { WorkspaceCard } from "./workspace-card.tsx";
 
@@ -25,7 +26,7 @@ const idOf = ({ workspaceId }: Workspace): string => workspaceId;
 /** Workspaces, and the settings of the one named in the address. */
 export function Workspaces() {
   return (
-    <ScreenFrame name="workspaces" title="Workspaces" actions={<Actions />}>
+    <ScreenFrame name="workspaces" title="Workspaces" within={SETTINGS} actions={<Actions />}>
       <AdminsOnly>
         <Parts />
       </AdminsOnly>
@@ -58,7 +59,7 @@ function Parts() {
       row={({ workspaceId, name }) => (
         <button
           type="button"
-          className="workspace-row"
+          className="pick-row workspace-row"
           data-action="open-workspace"
           aria-pressed={workspaceId === open}
           onClick={() => setParameters({ open: workspaceId })}

@@ -30,6 +30,11 @@ seccompProfile: { type: RuntimeDefault }
 {{- end }}
 - name: DATABASE_URL
   valueFrom: { secretKeyRef: { name: {{ .Values.secrets.databaseUrl.name }}, key: {{ .Values.secrets.databaseUrl.key }} } }
+{{- with .Values.secrets.databaseDirectUrl }}
+- { name: ACP_DATABASE_POOLER, value: transaction }
+- name: ACP_DATABASE_DIRECT_URL
+  valueFrom: { secretKeyRef: { name: {{ .name }}, key: {{ .key }} } }
+{{- end }}
 - name: ACP_SIGNING_KEY
   valueFrom: { secretKeyRef: { name: {{ .Values.secrets.signingKey.name }}, key: {{ .Values.secrets.signingKey.key }} } }
 - name: ACP_ENCRYPTION_KEY

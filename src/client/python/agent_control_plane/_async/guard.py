@@ -94,7 +94,7 @@ async def _wait_for_verdict(
             settings.escalation_timeout,
             reasons=escalated.reasons,
             decision_id=escalated.decision_id,
-            for_model=unanswered_text(settings.action_type),
+            for_model=unanswered_text(settings.action_type, escalated.reasons),
         ) from error.__cause__
     except (ControlPlaneRequestError, GeneratorExit):
         raise

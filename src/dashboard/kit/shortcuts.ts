@@ -1,19 +1,29 @@
-import { useEffect, useState } from "react";
+import { useEffect, useSyncExternalStore } from "react";
 
 const KEY = "acp-shortcuts";
+/** Event of the page after the setting has changed. */
+const CHANGED = "acp-shortcuts-changed";
 
-/** Returns whether shortcuts are on, and the function that switches them. The browser keeps the choice. */
+/** Tests whether single keys act. */
+export const areShortcutsOn = (): boolean => localStorage.getItem(KEY) !== "off";
+
+function subscribe(listener: () => void): () => void {
+  window.addEventListener(CHANGED, listener);
+  return () => window.removeEventListener(CHANGED, listener);
+}
+
+function changeSetting(isOn: boolean): void {
+  localStorage.setItem(KEY, isOn ? "on" : "off");
+  window.dispatchEvent(new Event(CHANGED));
+}
+
+/** Returns whether single keys act, and the function that switches them. The browser keeps the choice. */
 export function useShortcutSetting(): readonly [boolean, (isOn: boolean) => void] {
-  const [isOn, setIsOn] = useState(() => localStorage.getItem(KEY) !== "off");
-  const change = (next: boolean): void => {
-    localStorage.setItem(KEY, next ? "on" : "off");
-    setIsOn(next);
-  };
-  return [isOn, change];
+  return [useSyncExternalStore(subscribe, areShortcutsOn), changeSetting];
 }
 
 /** Tests whether a key press belongs to a text input or a dialog. */
-function isTyping(target: EventTarget | null): boolean {
+export function isTyping(target: EventTarget | null): boolean {
   const element = target instanceof HTMLElement ? target : null;
   if (element === null) return false;
   return (
@@ -21,6 +31,9 @@ function isTyping(target: EventTarget | null): boolean {
     element.closest("input:not([type=checkbox]), textarea, select, [role=dialog], [role=menu]") !== null
   );
 }
+
+const isScrolled = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && target.closest(".escalation-body") !== null;
 
 /** Calls the handler of a shortcut key, except while text is typed or a dialog is open. */
 export function useShortcuts(isOn: boolean, actions: Readonly<Record<string, () => void>>): void {
@@ -30,6 +43,8 @@ export function useShortcuts(isOn: boolean, actions: Readonly<Record<string, () 
       const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.isComposing && !event.repeat;
       const action = actions[event.key];
       if (!isPlain || action === undefined || isTyping(event.target)) return;
+      // Arrows scroll the part of the page that has the focus.
+      if (event.key.startsWith("Arrow") && isScrolled(event.target)) return;
       if (document.querySelector("[role=dialog]") !== null) return;
       event.preventDefault();
       action();

@@ -1,0 +1,110 @@
+import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
+import type { FollowedDecision, FollowUpDraft } from "../log/follow-up.ts";
+import type { DecisionReceipt } from "../log/receipts.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
+import { millionthsFrom } from "../policy/decimal.ts";
+import type { SealedOutcome } from "../state/outcomes.ts";
+
+/** Outcome of an allowed action, as its caller reports it. */
+export interface OutcomeReport {
+  readonly decisionId: string;
+  readonly status: "succeeded" | "failed" | "cancelled";
+  readonly amount: number | undefined;
+  readonly error: string | undefined;
+  readonly resultDigest: string | undefined;
+}
+
+/** Caller of a claim or a report. */
+export interface FollowUpCaller {
+  readonly keyId: string;
+  /** The agent that the key is bound to; null for a key that is bound to none. */
+  readonly agentId: string | null;
+  /** True for a key of another role than `agent`. */
+  readonly isOperator: boolean;
+  /** True once the caller has left. */
+  readonly isOver: () => boolean;
+}
+
+/**
+ * Throws DECISION_NOT_FOUND for a caller that may not follow up a decision, as if there were none, and NOT_ALLOWED for a decision that
+ * did not allow its action.
+ */
+export function assertFollowable({ body }: DecisionReceipt, { keyId, agentId, isOperator }: FollowUpCaller): void {
+  const { decision_id, decision } = body;
+  const isOwn = agentId === null ? isOperator || body.key_id === keyId : body.action.agent_id === agentId;
+  if (!isOwn) throw notFound(ErrorReason.DECISION_NOT_FOUND, "decision", { decision_id });
+  if (decision === "allow") return;
+  const message = `decision \`${decision_id}\` did not allow its action: it was \`${decision}\``;
+  throw new ControlPlaneError(ErrorReason.NOT_ALLOWED, message, { decision_id, decision });
+}
+
+/**
+ * Seals the outcome of an allowed action, or finds that the same was sealed before. Resolves with the decision and all entries about
+ * it. Rejects with DECISION_NOT_FOUND, NOT_ALLOWED, OUTCOME_EXISTS, and INVALID_FIELD for an amount that cannot be added or stands for
+ * several, or a member that does not go with the status.
+ */
+export async function reportOutcome(
+  log: WorkspaceLog,
+  report: OutcomeReport,
+  caller: FollowUpCaller,
+): Promise<FollowedDecision> {
+  assertReport(report);
+  const { status, amount, error, resultDigest } = report;
+  const step = ({ receipt, outcome, settlement }: FollowedDecision): FollowUpDraft | undefined => {
+    assertFollowable(receipt, caller);
+    const standing = settlement ?? outcome;
+    const settles = standing?.status === "unknown" && caller.isOperator;
+    if (standing !== undefined && !settles) {
+      if (isSame(standing, report)) return undefined;
+      throw outcomeExists(standing);
+    }
+    assertOneAmount(receipt, report);
+    const source = caller.isOperator ? "operator" : "agent";
+    const unknownAt = settles ? standing.at : undefined;
+    return {
+      type: "outcome",
+      status,
+      amount,
+      error,
+      resultDigest,
+      reportedBy: caller.keyId,
+      source,
+      settles,
+      unknownAt,
+    };
+  };
+  return log.followUp(report.decisionId, step, { isAbandoned: caller.isOver, textLength: error?.length ?? 0 });
+}
+
+function assertReport({ status, amount, error }: OutcomeReport): void {
+  if (amount !== undefined) {
+    if (status !== "succeeded") throw invalidField("amount", `goes with \`succeeded\` only, not with \`${status}\``);
+    if (millionthsFrom(amount) === undefined)
+      throw invalidField("amount", "must have at most six decimal places, be at most 999999999, and not be negative");
+  }
+  if (error !== undefined && status === "succeeded")
+    throw invalidField("error", "goes with `failed` and `cancelled` only, not with `succeeded`");
+}
+
+/** Throws INVALID_FIELD for an amount of an action that reserved different ones: it cannot be told which of them it stands for. */
+function assertOneAmount({ body: { reserved = [] } }: DecisionReceipt, { amount }: OutcomeReport): void {
+  if (amount === undefined || new Set(reserved.map(({ millionths }) => millionths)).size <= 1) return;
+  throw invalidField(
+    "amount",
+    "must be absent: the action reserved different amounts in several budgets, and each captures its own",
+  );
+}
+
+const isSame = (sealed: SealedOutcome, { status, amount, error, resultDigest }: OutcomeReport): boolean =>
+  sealed.status === status &&
+  sealed.amount === amount &&
+  sealed.error === error &&
+  sealed.result_digest === resultDigest;
+
+function outcomeExists({ decision_id, status }: SealedOutcome): ControlPlaneError {
+  const message =
+    status === "unknown"
+      ? `the outcome of decision \`${decision_id}\` is \`${status}\`, because nobody reported it in time; an operator settles it`
+      : `the outcome of decision \`${decision_id}\` was reported before as \`${status}\`; the first report stands`;
+  return new ControlPlaneError(ErrorReason.OUTCOME_EXISTS, message, { decision_id, status });
+}

@@ -1,0 +1,176 @@
+import { normaliseName } from "../policy/names.ts";
+import {
+  type FollowUps,
+  followUpId,
+  memberOf,
+  type OutcomeSource,
+  type SealedClaim,
+  type SealedOutcome,
+  type SealedStatus,
+} from "../state/outcomes.ts";
+import { type Action, EntryKind, OUTCOME_STATUS_NUMBERS } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
+import type { EntryColumn } from "../store/sql/append-entries.ts";
+import { canonicalJson } from "../tree/canonical.ts";
+import { json, listText, objectWriter } from "./canonical-object.ts";
+import { type DecisionPlace, writeReservation } from "./entry.ts";
+import type { DecisionReceipt } from "./receipts.ts";
+
+/** A decision with all entries about it. */
+export interface FollowedDecision extends FollowUps {
+  readonly receipt: DecisionReceipt;
+}
+
+/** Content of an entry about a decision, before it has its place in the log. */
+export type FollowUpDraft =
+  | {
+      readonly type: "claim";
+      readonly claimId: string;
+      readonly claimedBy: string;
+      /** Epoch milliseconds. */
+      readonly outcomeDueAtMs: number;
+    }
+  | {
+      readonly type: "outcome";
+      readonly status: SealedStatus;
+      readonly amount: number | undefined;
+      readonly error: string | undefined;
+      readonly resultDigest: string | undefined;
+      readonly reportedBy: string;
+      readonly source: OutcomeSource;
+      readonly settles: boolean;
+      /** RFC 3339; set if it settles an unknown outcome. */
+      readonly unknownAt: string | undefined;
+    };
+
+/**
+ * Decides at an item's place in the log what to seal about a decision. Returns undefined if what the log holds answers the item.
+ * MUST be synchronous and change nothing. Throws the refusal.
+ */
+export type FollowUpStep = (
+  followed: FollowedDecision,
+  state: WorkspaceState,
+  nowMs: number,
+) => FollowUpDraft | undefined;
+
+/** An entry about a decision as the log stores it. */
+export interface FollowUpEntry {
+  readonly sealed: SealedClaim | SealedOutcome;
+  /** RFC 8785 text of the entry. */
+  readonly body: string;
+}
+
+interface Sealing {
+  readonly draft: FollowUpDraft;
+  readonly decision: DecisionReceipt["body"];
+  readonly place: DecisionPlace;
+}
+
+const claimOf = ({ draft }: Sealing) => (draft.type === "claim" ? draft : undefined);
+const outcomeOf = ({ draft }: Sealing) => (draft.type === "outcome" ? draft : undefined);
+
+/** Writes a claim or an outcome. It says everything that folding it needs, so that no replica looks up the decision. */
+const writeFollowUp = objectWriter<Sealing>({
+  type: ({ draft }) => json(draft.type),
+  // Place in the log.
+  workspace_id: ({ place }) => json(place.workspaceId),
+  seq: ({ place }) => json(place.seq),
+  at: ({ place }) => json(new Date(place.atMs).toISOString()),
+  previous_root: ({ place }) => json(place.previousRoot),
+  previous_size: ({ place }) => json(place.previousSize),
+  // The decision.
+  decision_id: ({ decision }) => json(decision.decision_id),
+  decision_seq: ({ decision }) => json(decision.seq),
+  decided_at: ({ decision }) => json(decision.at),
+  agent_id: ({ decision }) => json(decision.action.agent_id),
+  principal_id: ({ decision }) => json(decision.on_behalf_of ?? decision.principal_id),
+  action_type: ({ decision }) => json(decision.action.action_type),
+  // The claim.
+  claim_id: (sealing) => json(claimOf(sealing)?.claimId),
+  claimed_by: (sealing) => json(claimOf(sealing)?.claimedBy),
+  outcome_due_at: (sealing) => {
+    const claim = claimOf(sealing);
+    return claim && json(new Date(claim.outcomeDueAtMs).toISOString());
+  },
+  // The outcome.
+  status: (sealing) => json(outcomeOf(sealing)?.status),
+  amount: (sealing) => {
+    const amount = outcomeOf(sealing)?.amount;
+    return amount === undefined ? undefined : canonicalJson(amount);
+  },
+  error: (sealing) => json(outcomeOf(sealing)?.error),
+  result_digest: (sealing) => json(outcomeOf(sealing)?.resultDigest),
+  reported_by: (sealing) => json(outcomeOf(sealing)?.reportedBy),
+  source: (sealing) => json(outcomeOf(sealing)?.source),
+  reserved: ({ draft, decision }) =>
+    draft.type === "outcome" ? listText(decision.reserved ?? [], writeReservation) : undefined,
+  settles: (sealing) => json(outcomeOf(sealing)?.settles),
+  unknown_at: (sealing) => json(outcomeOf(sealing)?.unknownAt),
+});
+
+/** Seals an entry about a decision at its place. */
+export function followUpEntry(
+  draft: FollowUpDraft,
+  { body: decision }: DecisionReceipt,
+  place: DecisionPlace,
+): FollowUpEntry {
+  const body = writeFollowUp({ draft, decision, place });
+  return { sealed: JSON.parse(body) as SealedClaim | SealedOutcome, body };
+}
+
+/** Returns a decision with one more entry about it. */
+export const withFollowUp = (followed: FollowedDecision, { sealed }: FollowUpEntry): FollowedDecision => ({
+  ...followed,
+  [memberOf(sealed)]: sealed,
+});
+
+/**
+ * Number in the column `decision` of a claim; those of outcomes lie above it. INVARIANT: not below 2, so that the index
+ * `ledger_entry_event` holds them: what it does not hold counts as an allowed action.
+ */
+const CLAIM_NUMBER = 16;
+
+/** Returns the number in the column `decision` of an outcome. */
+export const outcomeNumber = (status: SealedStatus): number => CLAIM_NUMBER + OUTCOME_STATUS_NUMBERS[status];
+
+/** The columns of an entry about a decision, each with its value. */
+export const FOLLOW_UP_COLUMNS: Readonly<Record<EntryColumn, (entry: FollowUpEntry) => string | number>> = {
+  entry_id: ({ sealed }) => followUpId[memberOf(sealed)](sealed.decision_id),
+  kind: ({ sealed }) => (sealed.type === "claim" ? EntryKind.CLAIM : EntryKind.OUTCOME),
+  agent_id: ({ sealed }) => sealed.agent_id,
+  principal_id: ({ sealed }) => sealed.principal_id ?? "",
+  action_type: ({ sealed }) => normaliseName(sealed.action_type),
+  decision: ({ sealed }) => (sealed.type === "claim" ? CLAIM_NUMBER : outcomeNumber(sealed.status)),
+  ref_id: () => "",
+  session_id: () => "",
+  body: ({ body }) => body,
+};
+
+/** Time from which the outcome of a decision becomes unknown, epoch milliseconds; undefined if it is not tracked. */
+export function outcomeDueMs({ receipt, claim }: FollowedDecision): number | undefined {
+  const due = claim?.outcome_due_at ?? receipt.body.outcome_due_at;
+  return due === undefined ? undefined : Date.parse(due);
+}
+
+/** Returns the action of a decision, as far as its authority is concerned: a repeat of it, which its uses do not end. */
+export function actionFromReceipt({ body }: DecisionReceipt): Action {
+  const { action } = body;
+  return {
+    decisionId: body.decision_id,
+    isRetryable: false,
+    agentId: action.agent_id,
+    actionType: action.action_type,
+    normalisedType: normaliseName(action.action_type),
+    actionContent: "",
+    metadata: undefined,
+    metadataText: "",
+    tool: action.tool,
+    sessionId: body.session_id,
+    onBehalfOf: body.on_behalf_of,
+    grantId: body.grant_id,
+    intentContractId: body.intent_contract_id,
+    escalationId: undefined,
+    keyId: body.key_id,
+    replayOf: body.decision_id,
+  };
+}

@@ -1,0 +1,170 @@
+import { LRUCache } from "lru-cache";
+import { millionthsFrom } from "../policy/decimal.ts";
+import { idWithPrefix } from "../store/ids.ts";
+import type { AmountChange, Reservation } from "./counters/budget-pots.ts";
+
+/** Status of an allowed action; the words of the proto enum `OutcomeStatus`. */
+export type OutcomeStatus = "succeeded" | "failed" | "cancelled" | "pending" | "unknown";
+
+/** Status that an entry seals: a pending outcome has no entry. */
+export type SealedStatus = Exclude<OutcomeStatus, "pending">;
+
+/** Members that every entry about an earlier decision has. */
+interface SealedFollowUp {
+  readonly workspace_id: string;
+  readonly seq: number;
+  /** RFC 3339 in UTC. */
+  readonly at: string;
+  readonly previous_root: string;
+  readonly previous_size: number;
+  readonly decision_id: string;
+  /** Index and time of the decision's entry. */
+  readonly decision_seq: number;
+  readonly decided_at: string;
+  readonly agent_id: string;
+  readonly principal_id?: string;
+  readonly action_type: string;
+}
+
+/** Claim of an allowed action, as its entry seals it. */
+export interface SealedClaim extends SealedFollowUp {
+  readonly type: "claim";
+  readonly claim_id: string;
+  /** The key or person that claimed it. */
+  readonly claimed_by: string;
+  /** Time from which the outcome becomes unknown unless it is reported before. */
+  readonly outcome_due_at: string;
+}
+
+/** Party that an outcome comes from: the agent's own key, an operator, or the service after the time was over. */
+export type OutcomeSource = "agent" | "operator" | "timeout";
+
+/** Outcome of an allowed action, as its entry seals it. */
+export interface SealedOutcome extends SealedFollowUp {
+  readonly type: "outcome";
+  readonly status: SealedStatus;
+  readonly amount?: number;
+  readonly error?: string;
+  readonly result_digest?: string;
+  /** The key or person that reported it, or `timeout`. */
+  readonly reported_by: string;
+  readonly source: OutcomeSource;
+  /** Amounts that the decision reserved in the pots of budgets. Absent when there are none. */
+  readonly reserved?: readonly Reservation[];
+  /** True for the entry by which an operator settles an unknown outcome; false for the first of a decision. */
+  readonly settles: boolean;
+  /** Time at which the outcome had become unknown, if the entry settles one. */
+  readonly unknown_at?: string;
+}
+
+/**
+ * Returns how an outcome changes the amounts that its action reserved: a success captures its amount, or what was reserved, a failure
+ * releases it, and an unknown outcome leaves it as it is.
+ */
+export function amountChangesOf({ status, amount, reserved = [] }: SealedOutcome): readonly AmountChange[] {
+  if (status === "unknown") return [];
+  const paid = amount === undefined ? undefined : millionthsFrom(amount);
+  return reserved.map(({ pot, millionths }) => {
+    return { pot, reserved: -millionths, captured: status === "succeeded" ? (paid ?? millionths) : 0 };
+  });
+}
+
+/** Entries about one decision, as far as they exist. */
+export interface FollowUps {
+  /** The claim by an entry of its own. */
+  readonly claim?: SealedClaim | undefined;
+  readonly outcome?: SealedOutcome | undefined;
+  /** The operator's settlement of an unknown outcome. */
+  readonly settlement?: SealedOutcome | undefined;
+}
+
+/**
+ * Ids of the entries about a decision, which share its UUID: a log cannot hold a second entry of the same id, so that each is sealed
+ * once at most.
+ */
+export const followUpId = {
+  claim: (decisionId: string): string => idWithPrefix("clm", decisionId),
+  outcome: (decisionId: string): string => idWithPrefix("out", decisionId),
+  settlement: (decisionId: string): string => idWithPrefix("stl", decisionId),
+};
+
+/** Returns the member of `FollowUps` that an entry fills. */
+export function memberOf(entry: SealedClaim | SealedOutcome): keyof FollowUps {
+  if (entry.type === "claim") return "claim";
+  return entry.settles ? "settlement" : "outcome";
+}
+
+/** Entries about a decision that some item of the log waits to follow up. */
+interface Watched {
+  readonly holders: Set<object>;
+  readonly folded: Partial<Record<keyof FollowUps, SealedClaim | SealedOutcome>>;
+}
+
+/**
+ * Number of the latest folded entries that are remembered. INVARIANT: more than the batches in flight hold, whose entries a reader of
+ * the database does not see yet.
+ */
+const REMEMBERED = 2_048;
+
+/**
+ * The claims and outcomes of a workspace that some item waits to follow up. Most decisions are followed up once or never, so none
+ * is kept in memory longer than an item waits for it.
+ *
+ * INVARIANT: what was read of a decision after `watch`, with what `foldedOf` returns, is all that the log holds about it.
+ */
+export class ActionOutcomes {
+  readonly #watched = new Map<string, Watched>();
+  readonly #recent = new LRUCache<string, SealedClaim | SealedOutcome>({
+    maxSize: REMEMBERED,
+    sizeCalculation: () => 1,
+  });
+
+  /** Number of decisions that are watched. */
+  get size(): number {
+    return this.#watched.size;
+  }
+
+  /** Keeps entries about a decision from now on, until `unwatch` is called with the same holder. */
+  watch(decisionId: string, holder: object): void {
+    const watched = this.#watched.get(decisionId);
+    if (watched !== undefined) return void watched.holders.add(holder);
+    const folded: Watched["folded"] = {};
+    for (const member of ["claim", "outcome", "settlement"] as const) {
+      const entry = this.#recent.get(followUpId[member](decisionId));
+      if (entry !== undefined) folded[member] = entry;
+    }
+    this.#watched.set(decisionId, { holders: new Set([holder]), folded });
+  }
+
+  /** Tests whether entries about a decision are kept for a holder. */
+  isWatched(decisionId: string, holder: object): boolean {
+    return this.#watched.get(decisionId)?.holders.has(holder) === true;
+  }
+
+  /** Ends what `watch` began for a holder, if it did. */
+  unwatch(decisionId: string, holder: object): void {
+    const watched = this.#watched.get(decisionId);
+    if (watched?.holders.delete(holder) === true && watched.holders.size === 0) this.#watched.delete(decisionId);
+  }
+
+  /** Returns the entries about a decision that were folded lately, or since it is watched. */
+  foldedOf(decisionId: string): FollowUps {
+    return (this.#watched.get(decisionId)?.folded ?? {}) as FollowUps;
+  }
+
+  /** Notes a folded entry. `undo` gets the step that forgets it again. */
+  fold(entry: SealedClaim | SealedOutcome, undo?: (() => void)[]): void {
+    const { decision_id: decisionId } = entry;
+    const member = memberOf(entry);
+    const id = followUpId[member](decisionId);
+    this.#recent.set(id, entry);
+    const watched = this.#watched.get(decisionId);
+    if (watched !== undefined) watched.folded[member] = entry;
+    undo?.push(() => {
+      this.#recent.delete(id);
+      // The decision may be watched only since.
+      const now = this.#watched.get(decisionId);
+      if (now?.folded[member] === entry) delete now.folded[member];
+    });
+  }
+}
