@@ -18,10 +18,8 @@ import type { Work } from "../async/work.ts";
 import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
 import { describeViolation } from "./describe-violation.ts";
 import { tooDeep, tooManyValues } from "./errors.ts";
-import { hasStructs, putStructs, type SplitBytes, splitBinary, splitJson } from "./large-structs.ts";
 import type { ValueBounds } from "./request-bounds.ts";
 import { fieldPathText, type PathStep } from "./rest/field-path.ts";
-import { fieldsOf, wireTypeOf } from "./wire-fields.ts";
 
 /** Throws INVALID_FIELD or BODY_TOO_DEEP for an invalid request. */
 export type RequestCheck = (request: Message) => void;
@@ -261,11 +259,8 @@ export function jsonOptions(maxDepth: number): Partial<JsonReadOptions> {
 
 /** Decodes the JSON form of a request. Throws a `ControlPlaneError` for what is not a message of this type. */
 export function decodeJson(schema: DescMessage, value: JsonValue, maxDepth: number): Message {
-  const { rest, structs } = splitJson(schema, value);
   try {
-    const message = fromJson(schema, rest, jsonOptions(maxDepth));
-    putStructs(message, structs);
-    return message;
+    return fromJson(schema, value, jsonOptions(maxDepth));
   } catch (error) {
     throw undecodable(schema, maxDepth, error);
   }
@@ -293,11 +288,6 @@ export function* binaryDecoding(
   bounds: ValueBounds,
 ): Work<Message> {
   const options = decodeOptions(maxDepth);
-  if (hasStructs(schema)) {
-    assertFewValues(schema, bytes, options.recursionLimit, bounds);
-    const split = yield* splitBinary(schema, bytes);
-    if (split !== undefined) return splitMessage(schema, split, maxDepth);
-  }
   const count = new ValueCount(bytes, options.recursionLimit, bounds);
   const message = create(schema);
   for (let start = 0; start < bytes.length; ) {
@@ -311,16 +301,6 @@ export function* binaryDecoding(
     yield;
   }
   return message;
-}
-
-function splitMessage(schema: DescMessage, { rest, structs }: SplitBytes, maxDepth: number): Message {
-  try {
-    const message = fromBinary(schema, rest, decodeOptions(maxDepth));
-    putStructs(message, structs);
-    return message;
-  } catch (error) {
-    throw undecodable(schema, maxDepth, error);
-  }
 }
 
 const TOO_DEEP = /recursion depth/;
@@ -465,4 +445,34 @@ class ValueCount {
     this.#count += count;
     if (this.#count > this.#bounds.maxValues) throw tooManyValues(this.#bounds);
   }
+}
+
+/** Returns the wire type of a scalar, or of an enum if `scalar` is undefined. */
+function wireTypeOf(scalar: ScalarType | undefined): WireType {
+  switch (scalar) {
+    case ScalarType.STRING:
+    case ScalarType.BYTES:
+      return WireType.LengthDelimited;
+    case ScalarType.DOUBLE:
+    case ScalarType.FIXED64:
+    case ScalarType.SFIXED64:
+      return WireType.Bit64;
+    case ScalarType.FLOAT:
+    case ScalarType.FIXED32:
+    case ScalarType.SFIXED32:
+      return WireType.Bit32;
+    default:
+      return WireType.Varint;
+  }
+}
+
+const FIELDS = new WeakMap<DescMessage, ReadonlyMap<number, DescField>>();
+
+function fieldsOf(schema: DescMessage): ReadonlyMap<number, DescField> {
+  let fields = FIELDS.get(schema);
+  if (fields === undefined) {
+    fields = new Map(schema.fields.map((field) => [field.number, field]));
+    FIELDS.set(schema, fields);
+  }
+  return fields;
 }
