@@ -115,7 +115,7 @@ export interface EnforcementServiceParts {
 const followUpCaller = ({ keyId, agentId, role }: Caller, waiter: Pick<CallContext, "isOver">): FollowUpCaller => ({
   keyId,
   agentId,
-  isOperator: role !== Role.AGENT,
+  source: role === Role.AGENT ? "agent" : "operator",
   isOver: () => waiter.isOver,
 });
 

@@ -3,7 +3,7 @@ import type { FollowedDecision, FollowUpDraft } from "../log/follow-up.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { millionthsFrom } from "../policy/decimal.ts";
-import type { SealedOutcome } from "../state/outcomes.ts";
+import type { OutcomeSource, SealedOutcome } from "../state/outcomes.ts";
 
 /** Outcome of an allowed action, as its caller reports it. */
 export interface OutcomeReport {
@@ -19,8 +19,8 @@ export interface FollowUpCaller {
   readonly keyId: string;
   /** The agent that the key is bound to; null for a key that is bound to none. */
   readonly agentId: string | null;
-  /** True for a key of another role than `agent`. */
-  readonly isOperator: boolean;
+  /** Party that the caller is. The gateway follows up the decisions of the agents that it acts for. */
+  readonly source: Exclude<OutcomeSource, "timeout">;
   /** True once the caller has left. */
   readonly isOver: () => boolean;
 }
@@ -29,9 +29,9 @@ export interface FollowUpCaller {
  * Throws DECISION_NOT_FOUND for a caller that may not follow up a decision, as if there were none, and NOT_ALLOWED for a decision that
  * did not allow its action.
  */
-export function assertFollowable({ body }: DecisionReceipt, { keyId, agentId, isOperator }: FollowUpCaller): void {
+export function assertFollowable({ body }: DecisionReceipt, { keyId, agentId, source }: FollowUpCaller): void {
   const { decision_id, decision } = body;
-  const isOwn = agentId === null ? isOperator || body.key_id === keyId : body.action.agent_id === agentId;
+  const isOwn = agentId === null ? source === "operator" || body.key_id === keyId : body.action.agent_id === agentId;
   if (!isOwn) throw notFound(ErrorReason.DECISION_NOT_FOUND, "decision", { decision_id });
   if (decision === "allow") return;
   const message = `decision \`${decision_id}\` did not allow its action: it was \`${decision}\``;
@@ -53,13 +53,13 @@ export async function reportOutcome(
   const step = ({ receipt, outcome, settlement }: FollowedDecision): FollowUpDraft | undefined => {
     assertFollowable(receipt, caller);
     const standing = settlement ?? outcome;
-    const settles = standing?.status === "unknown" && caller.isOperator;
+    const settles = standing?.status === "unknown" && caller.source === "operator";
     if (standing !== undefined && !settles) {
       if (isSame(standing, report)) return undefined;
       throw outcomeExists(standing);
     }
     assertOneAmount(receipt, report);
-    const source = caller.isOperator ? "operator" : "agent";
+    const { source } = caller;
     const unknownAt = settles ? standing.at : undefined;
     return {
       type: "outcome",
@@ -67,7 +67,7 @@ export async function reportOutcome(
       amount,
       error,
       resultDigest,
-      reportedBy: caller.keyId,
+      reportedBy: source === "gateway" ? "gateway" : caller.keyId,
       source,
       settles,
       unknownAt,

@@ -36,8 +36,11 @@ export interface SealedClaim extends SealedFollowUp {
   readonly outcome_due_at: string;
 }
 
-/** Party that an outcome comes from: the agent's own key, an operator, or the service after the time was over. */
-export type OutcomeSource = "agent" | "operator" | "timeout";
+/**
+ * Party that an outcome comes from: the agent's own key, an operator, the gateway that forwarded the action itself, or the service after
+ * the time was over.
+ */
+export type OutcomeSource = "agent" | "operator" | "gateway" | "timeout";
 
 /** Outcome of an allowed action, as its entry seals it. */
 export interface SealedOutcome extends SealedFollowUp {
@@ -46,7 +49,7 @@ export interface SealedOutcome extends SealedFollowUp {
   readonly amount?: number;
   readonly error?: string;
   readonly result_digest?: string;
-  /** The key or person that reported it, or `timeout`. */
+  /** The key or person that reported it, `gateway` or `timeout`. */
   readonly reported_by: string;
   readonly source: OutcomeSource;
   /** Amounts that the decision reserved in the pots of budgets. Absent when there are none. */

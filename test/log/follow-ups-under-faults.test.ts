@@ -113,7 +113,12 @@ describe("claims and reports while connections break", () => {
         await loadState(pool, "default"),
         workspace.clock,
       );
-      const caller = { keyId: workspace.adminCaller.keyId, agentId: null, isOperator: true, isOver: () => false };
+      const caller = {
+        keyId: workspace.adminCaller.keyId,
+        agentId: null,
+        source: "operator" as const,
+        isOver: () => false,
+      };
       const report = { decisionId, status: "succeeded", amount: 7, error: undefined, resultDigest: undefined } as const;
       expect(await reasonOf(reportOutcome(log, report, caller))).to.equal("STORE_UNAVAILABLE");
       expect((await sealedIn(workspace)).filter(({ type }) => type === "outcome")).to.have.length(1);

@@ -5,7 +5,9 @@ import { OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, OutcomeStatus } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { Caller } from "../../src/api/context.ts";
+import { type OutcomeReport, reportOutcome } from "../../src/decision/report-outcome.ts";
 import { sealUnknown } from "../../src/log/unknown-outcomes.ts";
+import type { SealedOutcome } from "../../src/state/outcomes.ts";
 import {
   actionRule,
   callerWith,
@@ -220,6 +222,32 @@ describe("outcomes of allowed actions", () => {
     expect(await reasonOf(workspace.enforcement.reportOutcome(another))).to.equal("OUTCOME_EXISTS");
     await sealUnknown(workspace.log, decisionId);
     expect(await outcomeOf(decisionId)).to.deep.equal(settledBy.outcome);
+  });
+
+  it("name the gateway where it reports, apart from the agent's key and from operators.", async () => {
+    const gateway = (id: string) => {
+      const { keyId } = agentKey(id);
+      return { keyId, agentId: id, source: "gateway" as const, isOver: () => false };
+    };
+    const reportFor = (decisionId: string, id: string) => {
+      const report = { decisionId, status: "failed", amount: undefined, error: undefined, resultDigest: undefined };
+      return reportOutcome(workspace.log, report as OutcomeReport, gateway(id));
+    };
+    const sealed: unknown[] = [];
+    const byGateway = await allow({ claimId: randomUUID() });
+    expect(await reasonOf(reportFor(byGateway, await workspace.agent()))).to.equal("DECISION_NOT_FOUND");
+    sealed.push((await reportFor(byGateway, agentId)).outcome);
+    expect((await outcomeOf(byGateway))?.reportedBy).to.equal("gateway");
+    for (const caller of [agentKey(agentId), callerWith(workspace.adminCaller, Role.OPERATOR)]) {
+      const decisionId = await allow({ claimId: randomUUID() });
+      await workspace.enforcement.reportOutcome({ decisionId, status: FAILED }, caller);
+      sealed.push((await workspace.log.followed(decisionId)).outcome);
+    }
+    expect(sealed.map((outcome) => (outcome as SealedOutcome).source)).to.deep.equal(["gateway", "agent", "operator"]);
+    const late = await allow({ claimId: randomUUID() });
+    pass(3_601);
+    await sealUnknown(workspace.log, late);
+    expect(await reasonOf(reportFor(late, agentId))).to.equal("OUTCOME_EXISTS");
   });
 
   it("are one of a hundred reports that three replicas get at once.", async () => {

@@ -97,7 +97,7 @@ export const comments = {
   "agentcontrol.v1.ActionOutcome.status": "State of the action.",
   "agentcontrol.v1.ActionOutcome.amount": "Amount that the action came to; unset if the report names none, and the amount that was decided then holds.",
   "agentcontrol.v1.ActionOutcome.reported_at": "Time of the report, or at which the outcome became unknown; unset while pending.",
-  "agentcontrol.v1.ActionOutcome.reported_by": "The key or person that reported it; `timeout` for an unknown outcome; unset while pending.",
+  "agentcontrol.v1.ActionOutcome.reported_by": "The key or person that reported it; `gateway` if the MCP gateway forwarded the action and saw its end; `timeout` for an unknown outcome; unset while pending.",
   "agentcontrol.v1.ActionOutcome.error": "Cause of a failure, as it was reported; untrusted text. Unset if none was.",
   "agentcontrol.v1.ActionOutcome.result_digest": "SHA-256 of the action's result, as it was reported, lower-case hexadecimal; unset if none was.",
   "agentcontrol.v1.ActionOutcome.due_at": "Time from which a pending outcome becomes unknown; unset unless pending.",

@@ -711,7 +711,8 @@ export declare type ActionOutcome = Message<"agentcontrol.v1.ActionOutcome"> & {
   reportedAt?: Timestamp | undefined;
 
   /**
-   * The key or person that reported it; `timeout` for an unknown outcome; unset while pending.
+   * The key or person that reported it; `gateway` if the MCP gateway forwarded the action and saw its end; `timeout` for an unknown
+   * outcome; unset while pending.
    *
    * @generated from field: optional string reported_by = 4;
    */
