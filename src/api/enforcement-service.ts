@@ -184,7 +184,7 @@ export function createEnforcementService({
     return { outcome: outcomeMessageFrom(await reportOutcome(log, report, followUpCaller(caller, waiter))) };
   };
   const claimOne = async (
-    { decisionId, claimId: given }: ClaimDecisionRequest,
+    { decisionId, claimId: given, report: reportsOutcome = true }: ClaimDecisionRequest,
     caller: Caller,
     waiter: CallContext,
   ) => {
@@ -192,7 +192,8 @@ export function createEnforcementService({
     const claimId = given.toLowerCase();
     const hasKeyEnded = (keyId: string) => hasApiKeyEnded(pool, workspaceId, keyId, logs.clock.now());
     const log = await logs.of(workspaceId);
-    const followed = await claimDecision(log, { decisionId, claimId, hasKeyEnded }, followUpCaller(caller, waiter));
+    const command = { decisionId, claimId, reportsOutcome, hasKeyEnded };
+    const followed = await claimDecision(log, command, followUpCaller(caller, waiter));
     return { claimed: true, claim: claimMessageFrom(followed), reportOutcome: outcomeDueMs(followed) !== undefined };
   };
   /** Returns the name of a tool as receipts show it. */

@@ -11,6 +11,8 @@ export interface ClaimCommand {
   readonly decisionId: string;
   /** UUID in lower case. */
   readonly claimId: string;
+  /** False if the caller does not report the outcome. */
+  readonly reportsOutcome: boolean;
   /** Tests whether the API key of the decision, if it came with one, has ended. */
   readonly hasKeyEnded: (keyId: string) => Promise<boolean>;
 }
@@ -21,7 +23,7 @@ export interface ClaimCommand {
  */
 export async function claimDecision(
   log: WorkspaceLog,
-  { decisionId, claimId, hasKeyEnded }: ClaimCommand,
+  { decisionId, claimId, reportsOutcome, hasKeyEnded }: ClaimCommand,
   caller: FollowUpCaller,
 ): Promise<FollowedDecision> {
   const { receipt } = await log.followed(decisionId);
@@ -35,7 +37,9 @@ export async function claimDecision(
     if (holder !== undefined && holder !== claimId) throw alreadyClaimed(decisionId);
     assertClaimable(followed, state, nowMs);
     if (holder !== undefined) return undefined;
-    return { type: "claim", claimId, claimedBy: caller.keyId, outcomeDueAtMs: nowMs + outcomeTimeoutMs(state) };
+    const isTracked = reportsOutcome || outcomeDueMs(followed) !== undefined || state.settings.outcomes === "all";
+    const outcomeDueAtMs = isTracked ? nowMs + outcomeTimeoutMs(state) : undefined;
+    return { type: "claim", claimId, claimedBy: caller.keyId, outcomeDueAtMs };
   };
   return log.followUp(decisionId, step, { isAbandoned: caller.isOver });
 }

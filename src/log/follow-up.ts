@@ -27,8 +27,8 @@ export type FollowUpDraft =
       readonly type: "claim";
       readonly claimId: string;
       readonly claimedBy: string;
-      /** Epoch milliseconds. */
-      readonly outcomeDueAtMs: number;
+      /** Time from which the outcome becomes unknown, epoch milliseconds; undefined if it is not tracked. */
+      readonly outcomeDueAtMs: number | undefined;
     }
   | {
       readonly type: "outcome";
@@ -89,8 +89,8 @@ const writeFollowUp = objectWriter<Sealing>({
   claim_id: (sealing) => json(claimOf(sealing)?.claimId),
   claimed_by: (sealing) => json(claimOf(sealing)?.claimedBy),
   outcome_due_at: (sealing) => {
-    const claim = claimOf(sealing);
-    return claim && json(new Date(claim.outcomeDueAtMs).toISOString());
+    const dueMs = claimOf(sealing)?.outcomeDueAtMs;
+    return dueMs === undefined ? undefined : json(new Date(dueMs).toISOString());
   },
   // The outcome.
   status: (sealing) => json(outcomeOf(sealing)?.status),

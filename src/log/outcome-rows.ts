@@ -44,9 +44,10 @@ function rowFromDecision({ action, outcome }: DecisionEntry, seq: number): Outco
   return { decisionId, decisionSeq: seq, agentId, status: OUTCOME_STATUS_NUMBERS.pending, dueAtMs };
 }
 
-function rowFromFollowUp({ sealed }: FollowUpEntry): OutcomeRow {
+function rowFromFollowUp({ sealed }: FollowUpEntry): OutcomeRow | undefined {
   const { decision_id: decisionId, decision_seq: decisionSeq, agent_id: agentId } = sealed;
   const decision = { decisionId, decisionSeq, agentId };
   if (sealed.type === "outcome") return { ...decision, status: OUTCOME_STATUS_NUMBERS[sealed.status], dueAtMs: "" };
+  if (sealed.outcome_due_at === undefined) return undefined;
   return { ...decision, status: OUTCOME_STATUS_NUMBERS.pending, dueAtMs: Date.parse(sealed.outcome_due_at) };
 }

@@ -136,7 +136,7 @@ function claimedIn(
   claim: SealedClaim | undefined,
   claimId: string | undefined,
 ): Pick<SealedDecision, "isClaimed" | "isTracked"> {
-  const isTracked = (claim ?? body).outcome_due_at !== undefined;
+  const isTracked = (claim?.outcome_due_at ?? body.outcome_due_at) !== undefined;
   if (claimId === undefined || body.decision !== "allow") return { isClaimed: undefined, isTracked };
   return { isClaimed: (body.claim_id ?? claim?.claim_id) === claimId, isTracked };
 }

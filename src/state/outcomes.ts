@@ -32,8 +32,8 @@ export interface SealedClaim extends SealedFollowUp {
   readonly claim_id: string;
   /** The key or person that claimed it. */
   readonly claimed_by: string;
-  /** Time from which the outcome becomes unknown unless it is reported before. */
-  readonly outcome_due_at: string;
+  /** Time from which the outcome becomes unknown unless it is reported before. Absent if it is not tracked. */
+  readonly outcome_due_at?: string;
 }
 
 /**

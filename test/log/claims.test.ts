@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { Decision, OutcomeStatus } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { Caller } from "../../src/api/context.ts";
 import {
@@ -196,6 +197,39 @@ describe("claims of allowed actions", () => {
     expect(await refusalOf(claim(late))).to.deep.equal(["CLAIM_REFUSED", "CLAIM_TIME_OVER", undefined]);
     const report = { decisionId: extended, status: OutcomeStatus.SUCCEEDED };
     expect((await workspace.enforcement.reportOutcome(report)).outcome?.status).to.equal(OutcomeStatus.SUCCEEDED);
+  });
+
+  it("track no outcome for one who does not report, unless the decision or the workspace tracks it.", async () => {
+    const quiet = { claimId: randomUUID(), report: false };
+    const outcomeOf = async (decisionId: string) =>
+      (await workspace.enforcement.getDecision({ decisionId })).decision?.outcome?.status;
+    const untracked = { agentId, actionType: "pay", requestId: randomUUID() };
+    const decisionId = await allow(untracked);
+    expect(await workspace.enforcement.claimDecision({ decisionId, ...quiet })).to.include({ reportOutcome: false });
+    for (const replica of workspace.replicas) {
+      const again = await workspace.intercept({ ...untracked, ...quiet }, replica);
+      expect(again).to.include({ claimed: true, reportOutcome: false, decisionId });
+    }
+    expect(await outcomeOf(decisionId)).to.equal(undefined);
+    for (const { clock } of workspace.replicas) clock.advance(3_700_000);
+    const report = { decisionId, status: OutcomeStatus.FAILED };
+    expect((await workspace.enforcement.reportOutcome(report)).outcome?.status).to.equal(OutcomeStatus.FAILED);
+    const { workspaceId } = workspace;
+    const before = await allow();
+    await workspace.admin.updateWorkspace({ workspaceId, outcomes: OutcomeTracking.ALL });
+    try {
+      const tracked = await allow();
+      for (const id of [before, tracked]) {
+        const claimed = await workspace.enforcement.claimDecision({ decisionId: id, ...quiet });
+        expect(claimed).to.include({ reportOutcome: true });
+        expect(await outcomeOf(id)).to.equal(OutcomeStatus.PENDING);
+      }
+    } finally {
+      await workspace.admin.updateWorkspace({ workspaceId, outcomes: OutcomeTracking.TRACKED });
+    }
+    const reserved = await allow();
+    await workspace.enforcement.claimDecision({ decisionId: reserved, ...quiet, report: true });
+    expect(await outcomeOf(reserved)).to.equal(OutcomeStatus.PENDING);
   });
 
   it("are made by the agent that asked, by the key that asked and by operators.", async () => {

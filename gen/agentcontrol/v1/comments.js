@@ -819,6 +819,7 @@ export const comments = {
   "agentcontrol.v1.ClaimDecisionRequest": "Request of ClaimDecision.",
   "agentcontrol.v1.ClaimDecisionRequest.decision_id": "The decision that allowed the action.",
   "agentcontrol.v1.ClaimDecisionRequest.claim_id": "Id of the claim, of the caller's choice; the same for a retry.",
+  "agentcontrol.v1.ClaimDecisionRequest.report": "False if the caller does not report the outcome: the claim then tracks it only if the decision did, or the workspace tracks all. Absent means true.",
   "agentcontrol.v1.ClaimDecisionResponse": "Response of ClaimDecision.",
   "agentcontrol.v1.ClaimDecisionResponse.claimed": "True: the action is claimed by the `claim_id` of the request, and may be run.",
   "agentcontrol.v1.ClaimDecisionResponse.claim": "The claim as sealed.",

@@ -1148,6 +1148,14 @@ export declare type ClaimDecisionRequest = Message<"agentcontrol.v1.ClaimDecisio
    * @generated from field: string claim_id = 2;
    */
   claimId: string;
+
+  /**
+   * False if the caller does not report the outcome: the claim then tracks it only if the decision did, or the workspace tracks all.
+   * Absent means true.
+   *
+   * @generated from field: optional bool report = 3;
+   */
+  report?: boolean | undefined;
 };
 
 /**
