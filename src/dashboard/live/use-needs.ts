@@ -43,7 +43,7 @@ export interface NeedFault {
 
 /** Things of the workspace that wait for a person, besides escalations. */
 interface ReadNeeds {
-  /** Enforced velocity limits whose fullest group has at least 80 % of it. */
+  /** Enforced velocity limits and budgets of which the fullest group has used at least 80 %. */
   readonly limits: readonly Limit[];
   /** MCP servers that are away, or whose new or changed definitions wait. */
   readonly servers: readonly McpServer[];
@@ -73,15 +73,16 @@ const EVERY = { refetchInterval: REFRESH_MS } as const;
 const expiryOf = ({ expiresAt }: Escalation): number =>
   expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
 
-/** Returns the share of a velocity limit that a group has used, 0 to 1. */
-function shareOf({ maxCount = 0n }: Limit, { count }: LimitGroup): number {
+/** Returns the share of a velocity limit or a budget that a group has used, 0 to 1; 0 for a limit that admits nothing. */
+function shareOf({ maxCount = 0n }: Limit, { count, budget }: LimitGroup): number {
+  if (budget !== undefined) return budget.limit === 0 ? 0 : Math.min(1, budget.total / budget.limit);
   return maxCount === 0n ? 0 : Math.min(1, Number(count) / Number(maxCount));
 }
 
 /** Returns the groups of a limit that have used at least 80 % of it. */
 export function nearlyFullGroups(limit: Limit): readonly LimitGroup[] {
   const { mode, sequenceMode, groups } = limit;
-  if (mode === MandateMode.OBSERVE || sequenceMode !== SequenceMode.VELOCITY) return [];
+  if (mode === MandateMode.OBSERVE || sequenceMode === SequenceMode.ORDERED) return [];
   return groups.filter((group) => shareOf(limit, group) >= NEARLY_FULL);
 }
 

@@ -5,8 +5,10 @@ import { EnforcementService } from "../../../../gen/agentcontrol/v1/enforcement_
 import type { Escalation, PrecedingDecision } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { CollectiveLimit } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { DecisionBadge } from "../../kit/badge.tsx";
+import { BudgetBar } from "../../kit/budget-bar.tsx";
 import { CopyButton } from "../../kit/copy.tsx";
 import { JsonView } from "../../kit/json-view.tsx";
+import { type Budget, moneyText, restOfBudget, usedOfBudget } from "../../kit/money.ts";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { ClockTime, durationText, Time } from "../../kit/time.tsx";
@@ -98,7 +100,7 @@ interface PartProps {
 function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decisionId: string }) {
   const query = useQuery(EnforcementService.method.getDecision, { decisionId }, { enabled: isOn, staleTime: STALE_MS });
   const limits = (query.data?.receipt?.authorisation?.collectiveLimits ?? []).toSorted(
-    (a, b) => shareOf(b.count, b.limit) - shareOf(a.count, a.limit),
+    (a, b) => shareOf(b) - shareOf(a),
   );
   return (
     <section aria-label="Shared limits">
@@ -118,28 +120,60 @@ function Limits({ decisionId, limit: shown, isOn }: PartProps & { readonly decis
   );
 }
 
-/** Share of a limit that is used; above 1 beyond the limit. */
-const shareOf = (part: bigint, limit: bigint): number => (limit === 0n ? Infinity : Number(part) / Number(limit));
+/** Share of a limit or a budget that is used; above 1 beyond it. */
+function shareOf({ budget, count, limit }: Pick<CollectiveLimit, "budget" | "count" | "limit">): number {
+  const [used, most] = budget === undefined ? [Number(count), Number(limit)] : [budget.total, budget.limit];
+  return most === 0 ? Infinity : used / most;
+}
 
-function LimitBar({ limit: { count, limit, group, window, resetsAt } }: { readonly limit: CollectiveLimit }) {
-  const filled = Math.min(1, shareOf(count, limit));
-  const before = Math.min(1, shareOf(count - 1n, limit));
+function LimitBar({ limit }: { readonly limit: CollectiveLimit }) {
+  const { budget, resetsAt } = limit;
   return (
     <>
       <span>
-        {(count - 1n).toString()} before, {count.toString()} with this action, of {limit.toString()} in{" "}
-        {durationText(Number(window) * 1_000)} for <Shown text={group} />
+        {budget === undefined ? <CountText limit={limit} /> : <MoneyText limit={limit} budget={budget} />}
         {resetsAt === undefined ? null : (
           <>
-            ; one more fits from <ClockTime atMs={timestampMs(resetsAt)} />
+            ; {budget === undefined ? "one more" : "more"} fits from <ClockTime atMs={timestampMs(resetsAt)} />
           </>
         )}
       </span>
-      <span className={count > limit ? "bar is-full" : "bar"} aria-hidden>
-        <span style={{ width: `${before * 100}%` }} />
-        <span className="is-new" style={{ width: `${(filled - before) * 100}%` }} />
-      </span>
+      {budget === undefined ? <CountBar limit={limit} /> : <BudgetBar budget={budget} />}
     </>
+  );
+}
+
+const windowText = ({ window }: CollectiveLimit): string => durationText(Number(window) * 1_000);
+
+function CountText({ limit }: { readonly limit: CollectiveLimit }) {
+  const { count, limit: most, group } = limit;
+  return (
+    <>
+      {(count - 1n).toString()} before, {count.toString()} with this action, of {most.toString()} in {windowText(limit)}{" "}
+      for <Shown text={group} />
+    </>
+  );
+}
+
+/** Tells a budget with what this action would add, which is among the reserved. */
+function MoneyText({ limit, budget }: { readonly limit: CollectiveLimit; readonly budget: Budget }) {
+  const { total, currency } = budget;
+  return (
+    <>
+      <Shown text={`${moneyText(total, currency)} with this action, ${restOfBudget(budget)}`} /> in {windowText(limit)}{" "}
+      for <Shown text={limit.group} />: <Shown text={usedOfBudget(budget)} />
+    </>
+  );
+}
+
+function CountBar({ limit: { count, limit } }: { readonly limit: CollectiveLimit }) {
+  const filled = Math.min(1, shareOf({ count, limit }));
+  const before = Math.min(1, shareOf({ count: count - 1n, limit }));
+  return (
+    <span className={count > limit ? "bar is-full" : "bar"} aria-hidden>
+      <span style={{ width: `${before * 100}%` }} />
+      <span className="is-new" style={{ width: `${(filled - before) * 100}%` }} />
+    </span>
   );
 }
 

@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { moneyText } from "../../kit/money.ts";
 
 /** An argument that a reason of the escalation names. */
 export interface FiredArgument {
@@ -147,10 +148,7 @@ export function amountOf(escalation: Asked): number | undefined {
 
 /** Writes a number: an amount with its currency and every digit that is sent, any other as it is. */
 export function numberText(value: number, currency: string | undefined): string {
-  if (currency === undefined) return String(value);
-  const format = new Intl.NumberFormat("en", { style: "currency", currency, maximumFractionDigits: MAX_DIGITS });
-  // Its space is one that would be shown as invisible.
-  return format.format(value).replaceAll(/\s/g, " ");
+  return currency === undefined ? String(value) : moneyText(value, currency);
 }
 
 /** Writes the value of an argument in one line. */
@@ -166,8 +164,6 @@ export function valueText({ value, currency }: FiredArgument): string {
   return JSON.stringify(value)?.slice(0, MAX_JSON) ?? "";
 }
 
-/** Digits after the point of an amount: a rounded one would not be what runs. */
-const MAX_DIGITS = 20;
 /** Values of a list that are written. */
 const MAX_LISTED = 3;
 /** Characters of an object that are written. */

@@ -4,11 +4,14 @@ import {
   type Limit,
   type LimitGroup,
   MandateMode,
+  OtherCurrency,
   SequenceMode,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge, DecisionBadge } from "../../kit/badge.tsx";
+import { BudgetBar, barClass, NEARLY_FULL } from "../../kit/budget-bar.tsx";
 import { countText } from "../../kit/count-text.ts";
+import { type Budget, moneyText, restOfBudget, usedOfBudget } from "../../kit/money.ts";
 import { Shown } from "../../kit/shown.tsx";
 import { ClockTime, durationText } from "../../kit/time.tsx";
 import { LimitHistory } from "./limit-history.tsx";
@@ -28,13 +31,13 @@ interface LimitProps {
   readonly limit: Limit;
 }
 
-/** Part of a limit from which it is nearly full. */
-const NEARLY_FULL = 0.8;
-
 /** Says how much of a limit its fullest group has used, or how many steps of a sequence it has done. */
 export function LimitFill({ limit: { fill, sequenceMode, groups, steps } }: LimitProps) {
   const [fullest] = groups;
   if (fullest === undefined || fill === 0) return <span className="hint">nothing yet</span>;
+  if (fullest.budget !== undefined && fullest.budget.total > fullest.budget.limit) {
+    return <Badge tone="bad">exceeded</Badge>;
+  }
   if (sequenceMode === SequenceMode.ORDERED) {
     const text = `${fullest.count.toLocaleString("en")} of ${countText(steps.length, "step")}`;
     return fullest.remaining === 0n ? <Badge tone="wait">last step left</Badge> : text;
@@ -87,7 +90,7 @@ export function LimitGroups({ limit }: LimitProps) {
   );
 }
 
-/** Writes a limit in words: the actions it counts, the window and the group. */
+/** Writes a limit in words: the actions it counts or the amounts it adds, the window and the group. */
 export function LimitSentence({ limit }: LimitProps) {
   return (
     <p className="limit-sentence">
@@ -97,6 +100,34 @@ export function LimitSentence({ limit }: LimitProps) {
 }
 
 function Sentence({ limit }: LimitProps) {
+  return limit.sequenceMode === SequenceMode.BUDGET ? (
+    <BudgetSentence limit={limit} />
+  ) : (
+    <CountSentence limit={limit} />
+  );
+}
+
+function BudgetSentence({ limit }: LimitProps) {
+  const { sums, maxTotal = 0, currency = "", windowSeconds, scope, otherCurrency } = limit;
+  return (
+    <>
+      More than <Shown text={moneyText(maxTotal, currency)} /> of{" "}
+      {sums.map(({ tool, field }, index) => (
+        <span key={`${tool} ${field}`}>
+          {index === 0 ? "" : ", "}
+          <code>
+            <Shown text={`${tool} ${field}`} />
+          </code>
+        </span>
+      ))}{" "}
+      within {durationText(Number(windowSeconds) * 1_000)}; added for {SCOPES[scope] ?? "a group"}
+      {scope === Scope.AGENT ? ", also what others do on its behalf" : ""}
+      {otherCurrency === OtherCurrency.IGNORE ? "; amounts in another currency are left aside" : ""}.
+    </>
+  );
+}
+
+function CountSentence({ limit }: LimitProps) {
   const { sequenceMode, actionTypes, steps, maxCount = 0n, windowSeconds, scope, tool, countDecisions } = limit;
   const window = durationText(Number(windowSeconds) * 1_000);
   const decisions = countDecisions.map((each) => COUNTED[each] ?? "").join(" or ");
@@ -141,33 +172,66 @@ function restText(remaining: bigint, isOrdered: boolean): string {
   return `${(isOrdered ? remaining + 1n : remaining).toLocaleString("en")} left`;
 }
 
-function Group({
-  group: { name, agentId, count, remaining, members, resetsAt },
-  limit,
-}: {
+interface GroupProps {
   readonly group: LimitGroup;
   readonly limit: Limit;
-}) {
+}
+
+function Group({ group, limit }: GroupProps) {
+  return (
+    <>
+      <span className="limit-name">
+        <GroupName group={group} />
+      </span>
+      {group.budget === undefined ? (
+        <GroupCount group={group} limit={limit} />
+      ) : (
+        <GroupMoney budget={group.budget} resetsAt={group.resetsAt} />
+      )}
+    </>
+  );
+}
+
+function GroupName({ group: { agentId, name, members } }: Pick<GroupProps, "group">) {
+  if (agentId === undefined) {
+    return (
+      <>
+        <Shown text={name} /> <span className="hint">{countText(members, "agent")}</span>
+      </>
+    );
+  }
+  return (
+    <Link href={`/agents/${agentId}`}>
+      <Shown text={name} />
+    </Link>
+  );
+}
+
+function GroupMoney({ budget, resetsAt }: { readonly budget: Budget; readonly resetsAt: LimitGroup["resetsAt"] }) {
+  return (
+    <>
+      <BudgetBar budget={budget} />
+      <span className="limit-count">
+        <Shown text={`${restOfBudget(budget)}; ${usedOfBudget(budget)}`} />
+        {resetsAt === undefined ? null : (
+          <>
+            ; more fits from <ClockTime atMs={timestampMs(resetsAt)} />
+          </>
+        )}
+      </span>
+    </>
+  );
+}
+
+function GroupCount({ group: { count, remaining, resetsAt }, limit }: GroupProps) {
   const isOrdered = limit.sequenceMode === SequenceMode.ORDERED;
   const most = isOrdered ? BigInt(limit.steps.length) : (limit.maxCount ?? 0n);
   const share = most === 0n ? 1 : Math.min(1, Number(count) / Number(most));
   const isLast = remaining === 0n;
-  const tone = isLast && !isOrdered ? " is-full" : isLast || share >= NEARLY_FULL ? " is-near" : "";
   const label = `${count.toLocaleString("en")} of ${most.toLocaleString("en")}${isOrdered ? " steps" : ""}`;
   return (
     <>
-      <span className="limit-name">
-        {agentId === undefined ? (
-          <>
-            <Shown text={name} /> <span className="hint">{countText(members, "agent")}</span>
-          </>
-        ) : (
-          <Link href={`/agents/${agentId}`}>
-            <Shown text={name} />
-          </Link>
-        )}
-      </span>
-      <span className={`bar${tone}`} aria-hidden>
+      <span className={barClass(isLast && !isOrdered, isLast ? 1 : share)} aria-hidden>
         <span style={{ width: `${share * 100}%` }} />
       </span>
       <span className="limit-count">

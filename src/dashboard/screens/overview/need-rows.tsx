@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { Incident } from "../../../../gen/agentcontrol/v1/incident_service_pb.js";
-import type { Limit } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { Limit, LimitGroup } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { McpServer } from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import type { Webhook } from "../../../../gen/agentcontrol/v1/webhook_service_pb.js";
@@ -10,6 +10,7 @@ import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { countText } from "../../kit/count-text.ts";
 import { Message } from "../../kit/message.tsx";
+import { type Budget, moneyText, restOfBudget, usedOfBudget } from "../../kit/money.ts";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, durationText, Time } from "../../kit/time.tsx";
 import { markRevocationSeen, useSeenRevocations } from "../../live/seen-revocations.ts";
@@ -183,23 +184,18 @@ const NEXT: Readonly<Record<number, string>> = {
 };
 
 function limitRow(limit: Limit): NeedRow {
-  const { mandateId, mandateName, rule, actionTypes, maxCount = 0n, windowSeconds, decision } = limit;
+  const { mandateId, mandateName, rule, windowSeconds, decision } = limit;
   const [fullest, ...others] = nearlyFullGroups(limit);
-  const { agentId, name = "", count = 0n, remaining = 0n } = fullest ?? {};
-  const next =
-    remaining === 0n ? "the next one is" : `${countText(remaining, "more passes", "more pass")}, then the next is`;
+  const { agentId, name = "" } = fullest ?? {};
+  const { isFull, mark, what, next } =
+    fullest?.budget === undefined ? countedText(limit, fullest) : moneyLeftText(limit, fullest.budget);
   return {
     kind: "limit",
     id: `${mandateId} ${rule}`,
-    mark: (
-      <Badge tone={remaining === 0n ? "bad" : "wait"}>
-        {count.toLocaleString("en")} of {maxCount.toLocaleString("en")}
-      </Badge>
-    ),
+    mark: <Badge tone={isFull ? "bad" : "wait"}>{mark}</Badge>,
     thing: (
       <>
-        <Shown text={name} /> {remaining === 0n ? "has used up" : "has nearly used up"}{" "}
-        {shownText(actionTypes.join(", "))}
+        <Shown text={name} /> {isFull ? "has used up" : "has nearly used up"} {what}
         {others.length === 0 ? "" : `, and ${countText(others.length, "other")} too`}
       </>
     ),
@@ -213,6 +209,39 @@ function limitRow(limit: Limit): NeedRow {
       href: agentId === undefined ? "/limits" : `/limits?agent=${encodeURIComponent(agentId)}`,
       label: "Look at the limit",
     },
+  };
+}
+
+/** How far a limit is used. */
+interface LimitUse {
+  readonly isFull: boolean;
+  /** Used part of the whole. */
+  readonly mark: string;
+  /** Actions or amounts that are limited. */
+  readonly what: string;
+  /** What still passes, up to the word for the decision that follows. */
+  readonly next: string;
+}
+
+function countedText({ actionTypes, maxCount = 0n }: Limit, group: LimitGroup | undefined): LimitUse {
+  const { count = 0n, remaining = 0n } = group ?? {};
+  return {
+    isFull: remaining === 0n,
+    mark: `${count.toLocaleString("en")} of ${maxCount.toLocaleString("en")}`,
+    what: shownText(actionTypes.join(", ")),
+    next:
+      remaining === 0n ? "the next one is" : `${countText(remaining, "more passes", "more pass")}, then the next is`,
+  };
+}
+
+function moneyLeftText({ sums }: Limit, budget: Budget): LimitUse {
+  const { total, limit, currency, remaining } = budget;
+  const rest = shownText(`${restOfBudget(budget)}, ${usedOfBudget(budget)}`);
+  return {
+    isFull: remaining === 0,
+    mark: shownText(`${moneyText(total, currency)} of ${moneyText(limit, currency)}`),
+    what: shownText(`its budget for ${sums.map(({ tool, field }) => `${tool} ${field}`).join(", ")}`),
+    next: remaining === 0 ? `${rest}; any further amount is` : `${rest}; any amount above is`,
   };
 }
 
