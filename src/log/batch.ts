@@ -33,7 +33,22 @@ export function refsOf(outcome: Outcome): DecisionRefs {
   if (decision !== "allow") return NO_REFS;
   if (usedEscalationId === undefined && authority.length === 0 && reservations.length === 0) return NO_REFS;
   const usedIds = usedEscalationId === undefined ? authority : [usedEscalationId, ...authority];
-  return { usedIds, ask: undefined, ...(reservations.length > 0 && { reservations }) };
+  return {
+    usedIds,
+    ask: undefined,
+    ...(reservations.length > 0 && { reservations }),
+    ...(exceedsBudget(outcome) && { isOverdrawn: true }),
+  };
+}
+
+/** Tests whether an approval let an action exceed a budget of a mandate that is enforced. */
+function exceedsBudget({ path, policy }: Outcome): boolean {
+  if (path !== "approved" || policy === undefined) return false;
+  const { collectiveLimits, fired } = policy;
+  return collectiveLimits.some(
+    ({ budget, mandateId }) =>
+      budget !== undefined && budget.total > budget.limit && fired.some(({ mandate }) => mandate.id === mandateId),
+  );
 }
 
 function askOf({ escalationId, escalationExpiresAtMs: expiresAtMs, actionDigest = "" }: Outcome): Ask | undefined {
@@ -309,7 +324,8 @@ export class Batch {
       const { action, outcome, refs } = entry;
       const { decisionId, agentId } = action;
       const { decision } = outcome;
-      return { kind: "decision", seq, atMs: this.atMs, decisionId, agentId, decision, ask: refs.ask };
+      const { ask, isOverdrawn = false } = refs;
+      return { kind: "decision", seq, atMs: this.atMs, decisionId, agentId, decision, ask, isOverdrawn };
     });
   }
 

@@ -37,8 +37,8 @@ function eventFrom(row: EntryRow): LedgerEvent {
   }
   const decision = decisionFromNumber(row.decision ?? 0);
   const { entryId: decisionId, agentId, refId } = row;
-  const { ask } = refsFromText(refId, decisionId);
-  return { kind: "decision", seq, atMs, decisionId, agentId: agentId ?? "", decision, ask };
+  const { ask, isOverdrawn = false } = refsFromText(refId, decisionId);
+  return { kind: "decision", seq, atMs, decisionId, agentId: agentId ?? "", decision, ask, isOverdrawn };
 }
 
 function fold(state: WorkspaceState, event: LedgerEvent, { kind, principalId, actionType, refId }: EntryRow): void {

@@ -73,6 +73,7 @@ const writeReason = objectWriter<DecisionReason>({
 });
 
 const writeBudget = objectWriter<BudgetState>({
+  pot: ({ pot }) => json(pot),
   currency: ({ currency }) => json(currency),
   limit: ({ limit }) => json(limit),
   total: ({ total }) => json(total),
@@ -85,6 +86,7 @@ const writeBudget = objectWriter<BudgetState>({
 export const writeReservation = objectWriter<Reservation>({
   pot: ({ pot }) => json(pot),
   millionths: ({ millionths }) => json(millionths),
+  currency: ({ currency }) => json(currency),
 });
 
 /** Writes a counter or budget. `remaining` is left out, because it follows from limit and count, and the counts of a budget. */

@@ -13,6 +13,8 @@ export interface DecisionEvent {
   readonly decision: Decision;
   /** Set when the decision asks for an approval. */
   readonly ask: Ask | undefined;
+  /** True if an approval let the action exceed a budget. */
+  readonly isOverdrawn: boolean;
 }
 
 /** A change that any replica appended. */

@@ -1,9 +1,12 @@
+import { amountFrom, millionthsFrom } from "../policy/decimal.ts";
 import { normaliseName } from "../policy/names.ts";
+import { OVERDRAWN } from "../state/fold.ts";
 import {
   type FollowUps,
   followUpId,
   memberOf,
   type OutcomeSource,
+  type Overdraft,
   type SealedClaim,
   type SealedOutcome,
   type SealedStatus,
@@ -69,6 +72,33 @@ interface Sealing {
 const claimOf = ({ draft }: Sealing) => (draft.type === "claim" ? draft : undefined);
 const outcomeOf = ({ draft }: Sealing) => (draft.type === "outcome" ? draft : undefined);
 
+const writeOverdraft = objectWriter<Overdraft>({
+  mandate_id: ({ mandate_id }) => json(mandate_id),
+  rule: ({ rule }) => json(rule),
+  scope: ({ scope }) => json(scope),
+  group: ({ group }) => json(group),
+  pot: ({ pot }) => json(pot),
+  currency: ({ currency }) => json(currency),
+  reserved: ({ reserved }) => canonicalJson(reserved),
+  captured: ({ captured }) => canonicalJson(captured),
+});
+
+/** Lists the budgets in which an outcome captures more than its action reserved. */
+function overdraftsOf({ draft, decision }: Sealing): readonly Overdraft[] {
+  if (draft.type !== "outcome" || draft.status !== "succeeded" || draft.amount === undefined) return [];
+  const paid = millionthsFrom(draft.amount) ?? 0;
+  const { reserved = [], authorisation } = decision;
+  return reserved
+    .filter(({ millionths }) => paid > millionths)
+    .flatMap(({ pot, millionths, currency }): readonly Overdraft[] => {
+      const amounts = { reserved: amountFrom(BigInt(millionths)), captured: amountFrom(BigInt(paid)) };
+      const overdraft = { pot, ...(currency !== undefined && { currency }), ...amounts };
+      const limits = authorisation.collective_limits.filter(({ budget }) => budget?.pot === pot);
+      if (limits.length === 0) return [overdraft];
+      return limits.map(({ mandate_id, rule, scope, group }) => ({ mandate_id, rule, scope, group, ...overdraft }));
+    });
+}
+
 /** Writes a claim or an outcome. It says everything that folding it needs, so that no replica looks up the decision. */
 const writeFollowUp = objectWriter<Sealing>({
   type: ({ draft }) => json(draft.type),
@@ -104,6 +134,7 @@ const writeFollowUp = objectWriter<Sealing>({
   source: (sealing) => json(outcomeOf(sealing)?.source),
   reserved: ({ draft, decision }) =>
     draft.type === "outcome" ? listText(decision.reserved ?? [], writeReservation) : undefined,
+  overdrawn: (sealing) => listText(overdraftsOf(sealing), writeOverdraft),
   settles: (sealing) => json(outcomeOf(sealing)?.settles),
   unknown_at: (sealing) => json(outcomeOf(sealing)?.unknownAt),
 });
@@ -133,6 +164,10 @@ const CLAIM_NUMBER = 16;
 /** Returns the number in the column `decision` of an outcome. */
 export const outcomeNumber = (status: SealedStatus): number => CLAIM_NUMBER + OUTCOME_STATUS_NUMBERS[status];
 
+/** Tests whether an entry captures more than the action reserved. */
+export const isOverdrawn = (sealed: SealedClaim | SealedOutcome): boolean =>
+  sealed.type === "outcome" && sealed.overdrawn !== undefined;
+
 /** The columns of an entry about a decision, each with its value. */
 export const FOLLOW_UP_COLUMNS: Readonly<Record<EntryColumn, (entry: FollowUpEntry) => string | number>> = {
   entry_id: ({ sealed }) => followUpId[memberOf(sealed)](sealed.decision_id),
@@ -141,7 +176,7 @@ export const FOLLOW_UP_COLUMNS: Readonly<Record<EntryColumn, (entry: FollowUpEnt
   principal_id: ({ sealed }) => sealed.principal_id ?? "",
   action_type: ({ sealed }) => normaliseName(sealed.action_type),
   decision: ({ sealed }) => (sealed.type === "claim" ? CLAIM_NUMBER : outcomeNumber(sealed.status)),
-  ref_id: () => "",
+  ref_id: ({ sealed }) => (isOverdrawn(sealed) ? OVERDRAWN : ""),
   session_id: () => "",
   body: ({ body }) => body,
 };

@@ -151,7 +151,7 @@ type SealedForm = Omit<DecisionBody, "authorisation" | "mandates" | "observed" |
   };
 
 /** Parses a body and restores the members that sealing omits. */
-function bodyFrom(canonicalBody: string): DecisionBody {
+export function decisionBodyFrom(canonicalBody: string): DecisionBody {
   const { mandates = [], observed = [], reasons, authorisation, ...body } = JSON.parse(canonicalBody) as SealedForm;
   const { permissions, collective_limits = [] } = authorisation;
   const limits = collective_limits.map((sealed) => {
@@ -169,7 +169,16 @@ function bodyFrom(canonicalBody: string): DecisionBody {
 
 /** Parses the receipt of a stored entry, without comparing it with its hash. */
 export function receiptFrom(canonicalBody: string, leafHash: Uint8Array): DecisionReceipt {
-  return { body: bodyFrom(canonicalBody), canonicalBody, leafHash };
+  return { body: decisionBodyFrom(canonicalBody), canonicalBody, leafHash };
+}
+
+/** Lists the budgets of enforced mandates that an approval let an action exceed. */
+export function exceededBudgets({ decision_path, authorisation, mandates }: DecisionBody): readonly SealedLimit[] {
+  if (decision_path !== "approved") return [];
+  return authorisation.collective_limits.filter(
+    ({ budget, mandate_id }) =>
+      budget !== undefined && budget.total > budget.limit && mandates.some((fired) => fired.mandate_id === mandate_id),
+  );
 }
 
 /** Converts a sealed reason to the form of a decision's. */

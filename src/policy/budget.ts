@@ -190,6 +190,8 @@ export function totalOf({ reserved, captured, payment }: BudgetReading): bigint 
 
 /** A budget as a decision saw it; the fields of the message `BudgetState`. */
 export interface BudgetState {
+  /** Key of the pot. */
+  readonly pot: string;
   readonly currency: string;
   readonly limit: number;
   readonly total: number;
@@ -200,12 +202,13 @@ export interface BudgetState {
 
 /** Describes a budget with what its group has reserved and captured, in millionths. */
 export function budgetStateFrom(
-  { currency, maxTotal }: Pick<CompiledBudget, "currency" | "maxTotal">,
+  { pot, currency, maxTotal }: Pick<CompiledBudget, "pot" | "currency" | "maxTotal">,
   { reserved, captured }: Pick<PotReading, "reserved" | "captured">,
 ): BudgetState {
   const limit = BigInt(maxTotal);
   const total = reserved + captured;
   return {
+    pot: pot.key,
     currency,
     limit: amountFrom(limit),
     total: amountFrom(total),

@@ -41,21 +41,29 @@ export interface DecisionRefs {
   readonly reservations?: readonly Reservation[];
   /** True if the decision changes no trust. Default false. */
   readonly keepsTrust?: boolean;
+  /** True if an approval let the action exceed a budget. Default false. */
+  readonly isOverdrawn?: boolean;
 }
 
 const NO_IDS: readonly string[] = [];
 const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
 /** Word before the references of a decision that changes no trust. */
 const KEPT = "kept ";
+/**
+ * First word of the references of an entry that raises `budget.overdrawn`. INVARIANT: as the index `ledger_entry_overdrawn` has it, and no id
+ * begins so.
+ */
+export const OVERDRAWN = "over";
 /** Beginning of a word that stands for a reservation. No id begins so. */
 const POT = "pot:";
 
 /**
  * Writes the references of a decision: ids and `pot:<key>:<millionths>`, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. `kept ` stands
- * before those of a decision that changes no trust.
+ * before those of a decision that changes no trust, and `over ` first of all where an approval let the action exceed a budget.
  */
-export function refTextFrom({ keepsTrust = false, ...refs }: DecisionRefs): string {
-  return keepsTrust ? KEPT + plainRefText(refs) : plainRefText(refs);
+export function refTextFrom({ isOverdrawn = false, keepsTrust = false, ...refs }: DecisionRefs): string {
+  const text = keepsTrust ? KEPT + plainRefText(refs) : plainRefText(refs);
+  return isOverdrawn ? `${OVERDRAWN} ${text}` : text;
 }
 
 function plainRefText({ usedIds, ask, reservations = [] }: DecisionRefs): string {
@@ -71,6 +79,8 @@ function plainRefText({ usedIds, ask, reservations = [] }: DecisionRefs): string
 /** Reads the references of a decision; the reverse of `refTextFrom`. */
 export function refsFromText(text: string | null, decisionId: string): DecisionRefs {
   if (text === null || text === "") return NO_REFS;
+  if (text.startsWith(`${OVERDRAWN} `))
+    return { ...refsFromText(text.slice(OVERDRAWN.length + 1), decisionId), isOverdrawn: true };
   if (text.startsWith(KEPT)) return { ...refsFromText(text.slice(KEPT.length), decisionId), keepsTrust: true };
   if (text.startsWith("ask:")) return { usedIds: NO_IDS, ask: { escalationId: text.slice("ask:".length) } };
   if (!text.startsWith("new:")) return wordRefs(text.split(" "));

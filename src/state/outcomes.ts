@@ -42,6 +42,23 @@ export interface SealedClaim extends SealedFollowUp {
  */
 export type OutcomeSource = "agent" | "operator" | "gateway" | "timeout";
 
+/**
+ * Amount that an outcome captured above what its action reserved in a pot. Names the budget by its mandate, rule, scope and group as in the
+ * decision's receipt; one that the decision did not evaluate, because it covers other agents, by its pot alone.
+ */
+export interface Overdraft {
+  readonly mandate_id?: string;
+  readonly rule?: string;
+  readonly scope?: string;
+  readonly group?: string;
+  /** Key of the pot. */
+  readonly pot: string;
+  readonly currency?: string;
+  /** In units of the currency, as `captured`. */
+  readonly reserved: number;
+  readonly captured: number;
+}
+
 /** Outcome of an allowed action, as its entry seals it. */
 export interface SealedOutcome extends SealedFollowUp {
   readonly type: "outcome";
@@ -54,6 +71,8 @@ export interface SealedOutcome extends SealedFollowUp {
   readonly source: OutcomeSource;
   /** Amounts that the decision reserved in the pots of budgets. Absent when there are none. */
   readonly reserved?: readonly Reservation[];
+  /** Budgets in which more is captured than was reserved, by pot. Absent when there are none. */
+  readonly overdrawn?: readonly Overdraft[];
   /** True for the entry by which an operator settles an unknown outcome; false for the first of a decision. */
   readonly settles: boolean;
   /** Time at which the outcome had become unknown, if the entry settles one. */

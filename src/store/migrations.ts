@@ -550,6 +550,11 @@ const BUDGETS = [
   )`,
 ];
 
+/** Index of the entries that raise `budget.overdrawn`, which are few among allowed actions and outcomes. */
+const OVERDRAWN_ENTRIES = [
+  "create index ledger_entry_overdrawn on ledger_entry (workspace_id, seq) where starts_with(ref_id, 'over')",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -573,4 +578,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0018-lists", statements: LISTS },
   { name: "0019-outcomes", statements: OUTCOMES },
   { name: "0020-budgets", statements: BUDGETS },
+  { name: "0021-overdrawn-entries", statements: OVERDRAWN_ENTRIES },
 ];

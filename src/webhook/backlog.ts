@@ -2,7 +2,7 @@ import type { Pool } from "pg";
 import { outcomeNumber } from "../log/follow-up.ts";
 import { DECISION_NUMBERS } from "../state/types.ts";
 import { countWebhookBacklogs } from "../store/sql/deliver-webhook.ts";
-import { EVENT_BY_CHANGE, EVENT_BY_DECISION, EVENT_OF_UNKNOWN } from "./event-queue.ts";
+import { EVENT_BY_CHANGE, EVENT_BY_DECISION, EVENT_OF_OVERDRAFT, EVENT_OF_UNKNOWN } from "./event-queue.ts";
 
 /** Events that wait to be delivered to a webhook. */
 export interface Backlog {
@@ -31,6 +31,7 @@ function eventColumns(workspaceId: string) {
     decisions.map(([, decision]) => decision),
     endings.map(([event]) => event),
     endings.map(([, ending]) => ending),
+    EVENT_OF_OVERDRAFT,
   ];
 }
 

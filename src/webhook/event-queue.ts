@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import type { LedgerEvent } from "../log/events.ts";
-import { outcomeNumber } from "../log/follow-up.ts";
-import type { DecisionBody } from "../log/receipts.ts";
+import { isOverdrawn, outcomeNumber } from "../log/follow-up.ts";
+import { type DecisionBody, decisionBodyFrom, exceededBudgets } from "../log/receipts.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import type { SealedClaim, SealedOutcome } from "../state/outcomes.ts";
 import { DECISION_NUMBERS } from "../state/types.ts";
@@ -18,7 +18,8 @@ export type EventName =
   | "decision.blocked"
   | "tool.changed"
   | "definition.changed"
-  | "outcome.unknown";
+  | "outcome.unknown"
+  | "budget.overdrawn";
 
 /** Data of an event. It never contains free text that people or agents wrote about an action. */
 export type EventData = JsonObject;
@@ -77,20 +78,27 @@ export const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = ne
 /** The event of an outcome that nobody reported in time. */
 export const EVENT_OF_UNKNOWN: EventName = "outcome.unknown";
 
-const isUnknownOutcome = (sealed: SealedClaim | SealedOutcome): boolean =>
-  sealed.type === "outcome" && sealed.status === "unknown";
+/** The event of an outcome that captures more than was reserved, and of an action that an approval let exceed a budget. */
+export const EVENT_OF_OVERDRAFT: EventName = "budget.overdrawn";
+
+/** Returns the event of an entry about a decision; undefined if it is none. */
+function eventOfFollowUp(sealed: SealedClaim | SealedOutcome): EventName | undefined {
+  if (isOverdrawn(sealed)) return EVENT_OF_OVERDRAFT;
+  return sealed.type === "outcome" && sealed.status === "unknown" ? EVENT_OF_UNKNOWN : undefined;
+}
+
+function eventOfEntry(entry: LedgerEvent): EventName | undefined {
+  if (entry.kind === "follow_up") return eventOfFollowUp(entry.sealed);
+  if (entry.kind === "change") return EVENT_BY_CHANGE.get(entry.change.type);
+  if (entry.isOverdrawn) return EVENT_OF_OVERDRAFT;
+  return entry.ask !== undefined && entry.ask.created === undefined ? undefined : EVENT_BY_DECISION[entry.decision];
+}
 
 /** Creates the span of consecutive entries. `entries` MUST NOT be empty. */
 export function logSpanFrom(entries: readonly LedgerEvent[]): LogSpan {
   const names = new Set<EventName>();
   for (const entry of entries) {
-    if (entry.kind === "follow_up") {
-      if (isUnknownOutcome(entry.sealed)) names.add(EVENT_OF_UNKNOWN);
-      continue;
-    }
-    const isDecision = entry.kind === "decision";
-    if (isDecision && entry.ask !== undefined && entry.ask.created === undefined) continue;
-    const name = isDecision ? EVENT_BY_DECISION[entry.decision] : EVENT_BY_CHANGE.get(entry.change.type);
+    const name = eventOfEntry(entry);
     if (name !== undefined) names.add(name);
   }
   return { first: entries[0]?.seq ?? 0, end: (entries.at(-1)?.seq ?? -1) + 1, names };
@@ -153,23 +161,66 @@ function dataFromChange(change: ChangeBody): EventData {
   }
 }
 
+/** Returns the data of a decision that an approval let exceed budgets: each with its limit and its total, this action included. */
+function dataFromExceeding(body: DecisionBody): EventData {
+  const { decision_id, action, at, used_escalation_id } = body;
+  return {
+    decision_id,
+    agent_id: action.agent_id,
+    action_type: action.action_type,
+    decided_at: at,
+    cause: "approval",
+    escalation_id: used_escalation_id ?? null,
+    budgets: exceededBudgets(body).map(({ mandate_id, rule, scope, group, budget }) => ({
+      mandate_id,
+      rule,
+      scope,
+      group,
+      pot: budget?.pot ?? null,
+      currency: budget?.currency ?? null,
+      limit: budget?.limit ?? null,
+      total: budget?.total ?? null,
+    })),
+  };
+}
+
+/** Returns the data of an event that an entry about a decision is. */
+function dataFromFollowUp(sealed: SealedClaim | SealedOutcome): EventData {
+  const { decision_id, agent_id, action_type, decided_at } = sealed;
+  const data = { decision_id, agent_id, action_type, decided_at };
+  if (sealed.type === "claim") return data;
+  const { status, overdrawn } = sealed;
+  if (overdrawn === undefined) return { ...data, status };
+  return { ...data, status, cause: "capture", budgets: overdrawn.map((each) => ({ ...each })) };
+}
+
 /** Reads the event from an entry's body; undefined if it is not a wanted event. */
 function eventFromBody(text: string, wanted: ReadonlySet<string>): WebhookEvent | undefined {
   const body = JSON.parse(text) as DecisionBody | ChangeBody | SealedClaim | SealedOutcome;
-  if (body.type === "claim" || body.type === "outcome") return eventFromFollowUp(body, wanted);
-  const name = body.type === "decision" ? EVENT_BY_DECISION[body.decision] : EVENT_BY_CHANGE.get(body.type);
-  if (name === undefined || !wanted.has(name) || (body.type === "decision" && joins(body))) return undefined;
+  const event = nameAndData(body, text);
+  if (event === undefined || !wanted.has(event.name)) return undefined;
   const { seq, at, workspace_id } = body;
-  const isDecision = body.type === "decision";
-  const data = isDecision ? dataFromDecision(body) : dataFromChange(body);
-  return { name, seq, at, data: { workspace_id, seq, ...data }, trace: isDecision ? traceOf(body) : undefined };
+  const data = { workspace_id, seq, ...event.data() };
+  return { name: event.name, seq, at, data, trace: body.type === "decision" ? traceOf(body) : undefined };
 }
 
-function eventFromFollowUp(sealed: SealedClaim | SealedOutcome, wanted: ReadonlySet<string>): WebhookEvent | undefined {
-  if (!isUnknownOutcome(sealed) || !wanted.has(EVENT_OF_UNKNOWN)) return undefined;
-  const { workspace_id, seq, at, decision_id, agent_id, action_type, decided_at } = sealed;
-  const data = { workspace_id, seq, decision_id, agent_id, action_type, decided_at, status: "unknown" };
-  return { name: EVENT_OF_UNKNOWN, seq, at, data, trace: undefined };
+/** An event with its data, which is read only if the event is wanted. */
+interface NamedEvent {
+  readonly name: EventName;
+  readonly data: () => EventData;
+}
+
+function nameAndData(
+  body: DecisionBody | ChangeBody | SealedClaim | SealedOutcome,
+  text: string,
+): NamedEvent | undefined {
+  const named = (name: EventName | undefined, data: () => EventData) =>
+    name === undefined ? undefined : { name, data };
+  if (body.type === "claim" || body.type === "outcome")
+    return named(eventOfFollowUp(body), () => dataFromFollowUp(body));
+  if (body.type !== "decision") return named(EVENT_BY_CHANGE.get(body.type), () => dataFromChange(body));
+  if (body.decision === "allow") return named(EVENT_OF_OVERDRAFT, () => dataFromExceeding(decisionBodyFrom(text)));
+  return joins(body) ? undefined : named(EVENT_BY_DECISION[body.decision], () => dataFromDecision(body));
 }
 
 /** Events on one page: few, since each comes with its entry's body. */
@@ -195,7 +246,7 @@ async function readPage(pool: Pool, workspaceId: string, from: number, names: Re
   const types = [...EVENT_BY_CHANGE].filter(([, name]) => names.has(name)).map(([type]) => `"type":"${type}"`);
   const numbers: number[] = decisions.map((decision) => DECISION_NUMBERS[decision]);
   if (names.has(EVENT_OF_UNKNOWN)) numbers.push(outcomeNumber("unknown"));
-  const values = [workspaceId, from, numbers, types, PAGE];
+  const values = [workspaceId, from, numbers, types, PAGE, names.has(EVENT_OF_OVERDRAFT)];
   const { rows } = await pool.query<EventRow>({ ...readWebhookEvents, values });
   const found = rows.filter(({ seq }) => seq !== null);
   const isFull = found.length === PAGE;

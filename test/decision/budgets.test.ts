@@ -78,9 +78,10 @@ describe("budgets", () => {
     expect(last.reserved?.map(({ millionths }) => millionths)).to.deep.equal([400_000]);
     const [limit] = last.limits;
     expect(limit).to.deep.include({ kind: LimitKind.BUDGET, scope: Scope.AGENT, group: agentId, count: 0n, limit: 0n });
-    const { $typeName: _, ...state } = limit?.budget ?? {};
+    const { $typeName: _, pot, ...state } = limit?.budget ?? {};
     const paid = { currency: "EUR", limit: 1, captured: 0, overByApproval: false };
     expect(state).to.deep.equal({ ...paid, total: 1, reserved: 1, remaining: 0 });
+    expect(last.reserved).to.deep.equal([{ pot, millionths: 400_000, currency: "EUR" }]);
     const refused = await pay(0.000001);
     expect(refused.decision).to.equal(Decision.BLOCK);
     expect(refused.reasons[0]).to.deep.include({

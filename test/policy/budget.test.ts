@@ -79,7 +79,8 @@ describe("budget rules", () => {
     expect(at.decision).to.equal(undefined);
     const where = { mandateId: "mnd_a", rule: "rules[0]", scope: "department", group: "dep_1", members: 3, window: 60 };
     const counts = { count: 0, limit: 0, remaining: 0, source: "decision_log" };
-    const state = { currency: "EUR", limit: 10, total: 10, reserved: 7.5, captured: 2.5, remaining: 0 };
+    const pot = keyOf(budget({ scope: "department" }));
+    const state = { pot, currency: "EUR", limit: 10, total: 10, reserved: 7.5, captured: 2.5, remaining: 0 };
     expect(at.collectiveLimits).to.deep.equal([
       { ...where, ...counts, counter: undefined, agentId: "agt_1", budget: state },
     ]);

@@ -256,19 +256,22 @@ describe("webhook delivery", () => {
     await until(async () => (await test.attemptsOf(webhook.webhookId)).length === 0);
   });
 
-  it("finds events by an index that does not hold the entries between.", async () => {
+  it("finds events by indexes that do not hold the entries between.", async () => {
     const { seq } = await test.block();
     const plan = await withClient(test.ownerUrl, async (client) => {
       await client.query(`insert into ledger_entry (workspace_id, seq, at_ms, kind, entry_id, decision, leaf_hash, body)
         select 'default', 100 + n, 0, 0, 'dec_' || n, 1, '', '{}' from generate_series(1, 20000) n`);
-      await client.query("update ledger_head set seq = 20000");
+      await client.query(`insert into ledger_entry (workspace_id, seq, at_ms, kind, entry_id, decision, ref_id, leaf_hash, body)
+        values ('default', 20200, 0, 0, 'dec_over', 1, 'over esc_1', '', '{}')`);
+      await client.query("update ledger_head set seq = 20300");
       await client.query("analyze ledger_entry");
-      const values = ["default", 0, [2], [], 20];
+      const values = ["default", 0, [2], [], 20, true];
       const { rows } = await client.query({ text: `explain (analyze) ${readWebhookEvents.text}`, values });
       return rows.map((row) => row["QUERY PLAN"]).join("\n");
     });
     expect(seq).to.be.below(100);
     expect(plan).to.match(/Index Scan using ledger_entry_event .*rows=1\b/);
+    expect(plan).to.match(/Index Scan using ledger_entry_overdrawn .*rows=1\b/);
     expect(plan).not.to.match(/Removed by Filter: \d{2,}/);
   });
 });

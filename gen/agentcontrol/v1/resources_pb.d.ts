@@ -190,6 +190,13 @@ export declare type BudgetState = Message<"agentcontrol.v1.BudgetState"> & {
    * @generated from field: bool over_by_approval = 7;
    */
   overByApproval: boolean;
+
+  /**
+   * Key of the pot that the budget adds up: 32 hexadecimal digits. Budgets with one key share their amounts, where they count the same group.
+   *
+   * @generated from field: string pot = 8;
+   */
+  pot: string;
 };
 
 /**

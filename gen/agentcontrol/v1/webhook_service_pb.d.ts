@@ -33,7 +33,8 @@ export declare type Webhook = Message<"agentcontrol.v1.Webhook"> & {
 
   /**
    * `agent.revoked`, `escalation.created`, `escalation.resolved`, `decision.blocked`, `tool.changed`,
-   * `definition.changed`, `outcome.unknown`.
+   * `definition.changed`, `outcome.unknown`, `budget.overdrawn` (an outcome captured more than its action reserved, or an approval
+   * let an action exceed a budget).
    *
    * @generated from field: repeated string events = 3;
    */

@@ -22,6 +22,8 @@ export interface Reservation {
   /** Key of the pot. */
   readonly pot: string;
   readonly millionths: number;
+  /** Currency of the pot: `EUR`. Absent where only the amount is read. */
+  readonly currency?: string;
 }
 
 /** Change of an amount in a pot by the outcome of its action, in millionths. */
@@ -133,7 +135,7 @@ export class BudgetPots {
     if (pots === undefined) return [];
     return pots.flatMap((pot): readonly Reservation[] => {
       const millionths = paymentOf(pot, tool, args)?.millionths;
-      return millionths === undefined ? [] : [{ pot: pot.key, millionths }];
+      return millionths === undefined ? [] : [{ pot: pot.key, millionths, currency: pot.currency.toUpperCase() }];
     });
   }
 

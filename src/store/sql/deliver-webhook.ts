@@ -48,25 +48,34 @@ export const releaseWebhooks = {
 /** Entries that one statement searches, so that none runs long even if all of them are changes. */
 const SPAN = 200_000;
 
-// MUST equal the condition of the index `ledger_entry_event`, or the planner cannot use it.
+// MUST equal the conditions of the indexes `ledger_entry_event` and `ledger_entry_overdrawn`, or the planner cannot use them.
 const MAY_BE_EVENT = "(kind = 1 or decision >= 2)";
+const IS_OVERDRAWN = "starts_with(ref_id, 'over')";
 
 /**
  * Reads entries that may be events of a webhook, oldest first, and the index `end` up to which the log was searched, at most
- * `size`, the size of the log in the same snapshot. Allowed actions cost nothing, since the index excludes them. MAY return
+ * `size`, the size of the log in the same snapshot. Allowed actions cost nothing, since the indexes exclude them. MAY return
  * other changes too, because their type is searched as text.
- * Parameters: workspace, first index, decisions and numbers of outcomes, texts of which a change has one, most rows.
+ * Parameters: workspace, first index, decisions and numbers of outcomes, texts of which a change has one, most rows, whether entries
+ * that overdraw a budget are wanted.
  * Without events it returns one row without `seq`; no row: no such workspace.
  */
 export const readWebhookEvents = {
   name: "read-webhook-events",
   text: `select h.seq::float8 as size, least(h.seq, $2::bigint + ${SPAN})::float8 as "end", e.seq::float8 as seq, e.body
     from ledger_head h left join lateral (
-      select seq, body from ledger_entry
-      where workspace_id = $1 and seq >= $2::bigint and seq < least(h.seq, $2::bigint + ${SPAN}) and ${MAY_BE_EVENT}
-        and (decision = any($3::smallint[])
-          or (kind = 1 and exists (select from unnest($4::text[]) as type (text) where strpos(body, type.text) > 0)))
-      order by seq limit $5
+      select seq, body from (
+        (select seq, body from ledger_entry
+          where workspace_id = $1 and seq >= $2::bigint and seq < least(h.seq, $2::bigint + ${SPAN}) and ${MAY_BE_EVENT}
+            and (decision = any($3::smallint[])
+              or (kind = 1 and exists (select from unnest($4::text[]) as type (text) where strpos(body, type.text) > 0)))
+          order by seq limit $5)
+        union all
+        (select seq, body from ledger_entry
+          where $6::boolean and workspace_id = $1 and seq >= $2::bigint and seq < least(h.seq, $2::bigint + ${SPAN})
+            and ${IS_OVERDRAWN}
+          order by seq limit $5)
+      ) found order by found.seq limit $5
     ) e on true
     where h.workspace_id = $1 order by e.seq`,
 };
@@ -76,7 +85,7 @@ export const readWebhookEvents = {
  * of a change ends with its type and workspace, which no text within it can forge. An escalation that is asked for again is no event,
  * and has no row of its own.
  * Parameters: workspace, webhooks, most entries to search, most events to count, the decision that escalates, then in pairs
- * events and their decisions or outcomes, events and the endings of their changes.
+ * events and their decisions or outcomes, events and the endings of their changes, then the event of entries that overdraw a budget.
  */
 export const countWebhookBacklogs = {
   name: "count-webhook-backlogs",
@@ -84,15 +93,21 @@ export const countWebhookBacklogs = {
     from webhook w join ledger_head h on h.workspace_id = w.workspace_id
     cross join lateral (
       select count(*)::int as count from (
-        select from ledger_entry e
-        where e.workspace_id = $1 and e.seq >= w.next_seq and e.seq < least(h.seq, w.next_seq + $3::bigint)
-          and ${MAY_BE_EVENT}
-          and (exists (select from unnest($6::text[], $7::smallint[]) as d (event, decision)
-              where d.event = any(w.events) and d.decision = e.decision
-                and (d.decision <> $5::smallint or exists (
-                  select from escalation s where s.workspace_id = $1 and s.created_seq = e.seq)))
-            or (e.kind = 1 and exists (select from unnest($8::text[], $9::text[]) as c (event, ending)
-              where c.event = any(w.events) and right(e.body, length(c.ending)) = c.ending)))
+        (select from ledger_entry e
+          where e.workspace_id = $1 and e.seq >= w.next_seq and e.seq < least(h.seq, w.next_seq + $3::bigint)
+            and ${MAY_BE_EVENT}
+            and (exists (select from unnest($6::text[], $7::smallint[]) as d (event, decision)
+                where d.event = any(w.events) and d.decision = e.decision
+                  and (d.decision <> $5::smallint or exists (
+                    select from escalation s where s.workspace_id = $1 and s.created_seq = e.seq)))
+              or (e.kind = 1 and exists (select from unnest($8::text[], $9::text[]) as c (event, ending)
+                where c.event = any(w.events) and right(e.body, length(c.ending)) = c.ending)))
+          limit $4)
+        union all
+        (select from ledger_entry
+          where $10::text = any(w.events) and workspace_id = $1 and seq >= w.next_seq
+            and seq < least(h.seq, w.next_seq + $3::bigint) and ${IS_OVERDRAWN}
+          limit $4)
         limit $4
       ) found
     ) waiting

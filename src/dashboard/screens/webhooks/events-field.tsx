@@ -9,6 +9,7 @@ const EVENTS = [
   ["tool.changed", "a tool has a new version"],
   ["definition.changed", "an MCP server has a new version of a prompt, a resource or its instructions"],
   ["outcome.unknown", "nobody reported in time how an allowed action ended"],
+  ["budget.overdrawn", "more was paid than an action reserved, or an approval exceeded a budget"],
 ] as const;
 
 /** Chooses events. */
