@@ -17,10 +17,14 @@ export interface FireWorkspace extends Required<Actor> {
   readonly workspaceId: string;
 }
 
-/** Creates a workspace with an agent. */
-export async function createFireWorkspace(server: TestServer, workspaceId: string): Promise<FireWorkspace> {
+/** Creates a workspace with an agent, with the defaults but for the settings that are given. */
+export async function createFireWorkspace(
+  server: TestServer,
+  workspaceId: string,
+  settings: object = {},
+): Promise<FireWorkspace> {
   type Reply = { readonly secret: string };
-  const { secret } = await post<Reply>(server, "/v1/admin/workspaces", { workspace_id: workspaceId });
+  const { secret } = await post<Reply>(server, "/v1/admin/workspaces", { workspace_id: workspaceId, ...settings });
   const [actor] = await registerAgents({ http: server.http, adminKey: secret }, 1);
   return { workspaceId, agentId: (actor as Actor).agentId, apiKey: secret };
 }

@@ -5,6 +5,7 @@
 import { fireFailover } from "./fire-failover.ts";
 import { fireFaults } from "./fire-faults.ts";
 import { fireFuzz } from "./fire-fuzz.ts";
+import { firePayments } from "./fire-payments.ts";
 import { fireSoak } from "./fire-soak.ts";
 import { fireStreams } from "./fire-streams.ts";
 import { fireKills, fireWorkspaces } from "./fire-workspaces.ts";
@@ -14,6 +15,7 @@ const FIRES: Readonly<Record<string, (args: readonly string[]) => Promise<boolea
   faults: fireFaults,
   fuzz: fireFuzz,
   kills: fireKills,
+  payments: firePayments,
   soak: fireSoak,
   streams: fireStreams,
   workspaces: fireWorkspaces,

@@ -32,14 +32,15 @@ export function startServers(databaseUrl: string, count: number, adminKey: strin
   return Promise.all(Array.from({ length: count }, () => startServer({ databaseUrl, env })));
 }
 
-/** Posts JSON to a server as its administrator. Throws for an error. */
+/** Posts JSON to a server as its administrator, or sends it with another method. Throws for an error. */
 export async function post<T>(
   { http, adminKey }: Pick<TestServer, "http" | "adminKey">,
   path: string,
   body: object,
+  method: "POST" | "PUT" = "POST",
 ): Promise<T> {
   const response = await fetch(http + path, {
-    method: "POST",
+    method,
     headers: { "content-type": "application/json", "x-api-key": adminKey },
     body: JSON.stringify(body),
   });
