@@ -56,7 +56,12 @@ export interface InterceptReason {
   readonly wouldPass: string | null;
   /** Rest of the rule's limit: actions, or the amount of a budget; null for a reason without a limit. */
   readonly remaining: number | null;
-  /** Time from which the limit of the rule has room again if nothing else happens; null if it never has, or if that is not known. */
+  /** Part of the action that is beyond the limit: actions, or the amount of a budget; null for a reason without a limit. */
+  readonly over: number | null;
+  /**
+   * Time from which the limit of the rule has room for this action if nothing else happens; null if it never has, or if that is not
+   * known.
+   */
   readonly resetsAt: Date | null;
   /** Decision of the rule, if it is weaker than the decision that was made; else null. */
   readonly decision: "allow" | "block" | "escalate" | null;
@@ -235,7 +240,8 @@ function interceptResultFrom(response: InterceptResponse): InterceptResult {
 }
 
 function reasonFrom(reason: Reason): InterceptReason {
-  const { code, message, mandateId, mandateName, rule, argument, wouldPass, remaining, resetsAt, decision } = reason;
+  const { code, message, mandateId, mandateName, rule, argument, wouldPass, remaining, over, resetsAt, decision } =
+    reason;
   return {
     code,
     message,
@@ -245,6 +251,7 @@ function reasonFrom(reason: Reason): InterceptReason {
     argument: argument ?? null,
     wouldPass: wouldPass ?? null,
     remaining: remaining ?? null,
+    over: over ?? null,
     resetsAt: resetsAt === undefined ? null : timestampDate(resetsAt),
     decision: decision === undefined ? null : (DECISIONS.get(decision) ?? null),
   };

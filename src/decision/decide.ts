@@ -7,6 +7,7 @@ import type { Decision, EvaluationContext } from "../policy/types.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { Reservation } from "../state/counters/budget-pots.ts";
+import { createResetReader } from "../state/counters/reset-reader.ts";
 import { isCounted, outcomeTimeoutMs, trustAfter } from "../state/fold.ts";
 import { type Action, DEFAULT_REASONS, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
@@ -112,10 +113,7 @@ function limitResets(
   counts: boolean,
 ): Partial<Pick<Outcome, "policy" | "reasons">> {
   if (policy === undefined) return {};
-  return withLimitResets({ policy, reasons }, ({ counter, agentId, limit }) => {
-    const isNamed = counter.countDecisions.length === 0 || counter.countDecisions.includes(decision);
-    return state.windows.resetsAt(counter, agentId, nowMs, { maxCount: limit, isCounted: counts && isNamed });
-  });
+  return withLimitResets({ policy, reasons }, nowMs, createResetReader(state, { decision, counts, nowMs }));
 }
 
 /** Takes the steps in order. The first refusal ends them. */

@@ -33,8 +33,8 @@ export interface LimitGroup {
   /** The agent, if the group is one agent. */
   readonly agentId?: string;
   /**
-   * Time from which one more action fits if nothing else happens, epoch milliseconds. Undefined while `remaining` is above 0, if none
-   * ever fits, if it is not known, and for an ordered sequence.
+   * Time from which one more action, under a budget any amount, fits if nothing else happens, epoch milliseconds. Undefined while
+   * `remaining` is above 0, if none ever fits, if it is not known, and for an ordered sequence.
    */
   readonly resetsAtMs?: number;
 }
@@ -164,7 +164,7 @@ function budgetCounter(state: WorkspaceState, budget: CompiledBudget, nowMs: num
     departmentId: budget.pot.departmentId,
     limit: amountFrom(BigInt(budget.maxTotal)),
     budgetOf,
-    resetsAt: () => undefined,
+    resetsAt: (group) => state.budgets.groupResetsAt(budget, group, nowMs, BigInt(budget.maxTotal) - 1n),
     ofWorkspace: () => budgetOf({}).total,
     ofAgent,
     ofDepartments: (groups) => groups.map((departmentIds) => budgetOf({ departmentIds }).total),
@@ -304,8 +304,9 @@ class LimitReader {
   #describe({ ids, count }: Counted, counter: Counter): LimitGroup {
     const { agents, departments, settings } = this.#state;
     const { scope, limit } = counter;
-    const resetsAtMs = count < limit ? undefined : counter.resetsAt(this.#groupFrom(ids, scope));
     const budget = counter.budgetOf?.(this.#groupFrom(ids, scope));
+    const hasRoom = budget === undefined ? count < limit : budget.remaining > 0;
+    const resetsAtMs = hasRoom ? undefined : counter.resetsAt(this.#groupFrom(ids, scope));
     const counted = {
       group: ids.join("+"),
       ...(budget === undefined ? { count, remaining: Math.max(0, limit - count) } : { count: 0, remaining: 0, budget }),

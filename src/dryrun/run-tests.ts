@@ -16,6 +16,7 @@ import type {
 import { BudgetPots, type PotAmount } from "../state/counters/budget-pots.ts";
 import type { HistoryEntry } from "../state/counters/log-history.ts";
 import { OrderedSequences } from "../state/counters/ordered.ts";
+import { createResetReader } from "../state/counters/reset-reader.ts";
 import { type Membership, type Party, VelocityWindows } from "../state/counters/windows.ts";
 import type { MandateTest, PastAgent, TestedAction, TestResult } from "./mandate-test.ts";
 
@@ -92,10 +93,8 @@ async function runTest(
     });
   }
   const decision = result.decision ?? "allow";
-  const { reasons } = withLimitResets({ policy: result, reasons: result.reasons }, ({ counter, agentId, limit }) => {
-    const isCounted = counter.countDecisions.length === 0 || counter.countDecisions.includes(decision);
-    return history.windows().resetsAt(counter, agentId, test.atMs, { maxCount: limit, isCounted });
-  });
+  const resetsAt = createResetReader(history, { decision, counts: true, nowMs: test.atMs });
+  const { reasons } = withLimitResets({ policy: result, reasons: result.reasons }, test.atMs, resetsAt);
   const own = reasons.filter(({ rule }) => rule === test.rule || rule.startsWith(`${test.rule}.`));
   const resetsAtMs = own.find((reason) => reason.resetsAtMs !== undefined)?.resetsAtMs;
   const actual = { decision, fires: own.length > 0, ...(resetsAtMs !== undefined && { resetsAtMs }) };
@@ -129,9 +128,9 @@ function contextFrom(tested: TestedAction, history: TestHistory, tools: ToolLook
     trustTenths: Math.round(trust * 10),
     nowMs: atMs,
     checks: new Checks(undefined, tools.lists),
-    counterValue: (spec, { agentId }) => history.windows().read(spec, agentId, atMs),
-    potValue: (budget, { agentId }) => history.budgets().read(budget, agentId, atMs),
-    sequenceStartedAtMs: (spec) => history.sequences().read(spec, agent.agentId, atMs),
+    counterValue: (spec, { agentId }) => history.windows.read(spec, agentId, atMs),
+    potValue: (budget, { agentId }) => history.budgets.read(budget, agentId, atMs),
+    sequenceStartedAtMs: (spec) => history.sequences.read(spec, agent.agentId, atMs),
   };
 }
 
@@ -148,17 +147,17 @@ class TestHistory {
     this.#mandate = mandate;
   }
 
-  windows(): VelocityWindows {
+  get windows(): VelocityWindows {
     this.#windows ??= this.#buildWindows();
     return this.#windows;
   }
 
-  sequences(): OrderedSequences {
+  get sequences(): OrderedSequences {
     this.#sequences ??= this.#buildSequences();
     return this.#sequences;
   }
 
-  budgets(): BudgetPots {
+  get budgets(): BudgetPots {
     this.#budgets ??= this.#buildBudgets();
     return this.#budgets;
   }

@@ -140,7 +140,7 @@ function traceRule(mandate: CompiledMandate, rule: CompiledRule, context: Evalua
         operator: "above",
         expected: amountFrom(BigInt(budget.maxTotal)),
         seen: seenOfPayment(budget, reading),
-        value: amountFrom(totalOf(reading)),
+        value: amountFrom(totalOf({ past: reading.reserved + reading.captured, payment: reading.payment })),
         holds: rule.check(context, undefined, undefined, reading) !== undefined,
         lists: [],
       }),

@@ -1,5 +1,5 @@
 import { retryAfterMs } from "../retry/retry-after.ts";
-import { listAt, numberAt, textAt, valueAt } from "../verify/json.ts";
+import { type JsonValue, listAt, numberAt, textAt, valueAt } from "../verify/json.ts";
 
 /** A thing named in a sentence, which a reader can go to. */
 export interface Named {
@@ -24,7 +24,9 @@ export function receiptSentences(body: unknown): readonly Sentence[] {
   return [
     asked(body),
     decided(body),
+    ...refusedByBudgets(body),
     ...retry(body),
+    ...reservedIn(body),
     ...lists(body),
     ...approval(body),
     ...followed(body),
@@ -97,7 +99,65 @@ function retry(body: unknown): readonly Sentence[] {
   const atMs = retryAfterMs(reasons);
   if (atMs === undefined || Number.isNaN(atMs)) return [];
   const time = new Date(atMs).toISOString();
-  return [[`Limits alone stood against it: one more action fits from ${time} if nothing else happens.`]];
+  const codes = listAt(body, "reasons").map((reason) => textAt(reason, "code"));
+  const what = codes.includes("BUDGET_EXCEEDED") ? "the same action" : "one more action";
+  return [[`Limits alone stood against it: ${what} fits from ${time} if nothing else happens.`]];
+}
+
+/** Lists the budgets that a decision read, by mandate and rule. */
+const budgetsIn = (body: unknown): readonly JsonValue[] =>
+  listAt(body, "authorisation.collective_limits").filter((limit) => valueAt(limit, "budget") !== undefined);
+
+/** Says of each budget that an action would exceed, and that refused it, by how much. */
+function refusedByBudgets(body: unknown): readonly Sentence[] {
+  if (textAt(body, "decision") === "allow") return [];
+  return budgetsIn(body).flatMap((limit): Sentence[] => {
+    const [total = 0, most = 0] = [numberAt(limit, "budget.total"), numberAt(limit, "budget.limit")];
+    const isReason = listAt(body, "reasons").some(
+      (reason) =>
+        textAt(reason, "code") === "BUDGET_EXCEEDED" &&
+        textAt(reason, "mandate_id") === textAt(limit, "mandate_id") &&
+        textAt(reason, "rule") === textAt(limit, "rule"),
+    );
+    if (!isReason || total <= most) return [];
+    const amount = amountText(total, textAt(limit, "budget.currency"));
+    return [[...budgetPart(limit), ` would come to ${amount} with it, which is more.`]];
+  });
+}
+
+/** Says what an allowed action reserved, and how the budgets stand with it. */
+function reservedIn(body: unknown): readonly Sentence[] {
+  const reserved = listAt(body, "reserved");
+  if (reserved.length === 0) return [];
+  const amounts = reserved.map((each) =>
+    amountText((numberAt(each, "millionths") ?? 0) / 1_000_000, textAt(each, "currency")),
+  );
+  const where = reserved.length === 1 ? "a budget" : `${reserved.length} budgets`;
+  const told = [...new Set(amounts)].join(" and ");
+  return [[`It reserved ${told} in ${where} until its outcome is known.`], ...budgetsIn(body).map(stands)];
+}
+
+function stands(limit: JsonValue): Sentence {
+  const currency = textAt(limit, "budget.currency");
+  const amount = (member: string): string => amountText(numberAt(limit, `budget.${member}`) ?? 0, currency);
+  const [total = 0, most = 0] = [numberAt(limit, "budget.total"), numberAt(limit, "budget.limit")];
+  const rest = total > most ? `is exceeded with ${amount("total")}` : `has ${amount("remaining")} left`;
+  return [...budgetPart(limit), ` ${rest}: ${amount("reserved")} are reserved and ${amount("captured")} paid.`];
+}
+
+/** Names a budget: `The budget of 100 EUR in 86400 s for agent agt_1`. */
+function budgetPart(limit: JsonValue): Sentence {
+  const most = amountText(numberAt(limit, "budget.limit") ?? 0, textAt(limit, "budget.currency"));
+  const [scope, group] = [textAt(limit, "scope"), textAt(limit, "group")];
+  const whose: Part = scope === "agent" ? agentPart(group) : { quoted: group };
+  return [`The budget of ${most} in ${numberAt(limit, "window") ?? 0} s for ${scope} `, whose];
+}
+
+/** Writes an amount with two places, or as many as it has: `12 EUR`, `12.50 EUR`. */
+function amountText(amount: number, currency = ""): string {
+  const [, places = ""] = String(amount).split(".");
+  const text = places.length === 1 ? `${amount}0` : String(amount);
+  return currency === "" ? text : `${text} ${currency}`;
 }
 
 /** Returns the mandate of the most decisive reason. */

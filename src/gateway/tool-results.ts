@@ -33,7 +33,8 @@ export function decisionMeta(sealed: SealedDecision): JsonObject {
 }
 
 function reasonJson(reason: DecisionReason): JsonObject {
-  const { code, message, mandateId, mandateName, rule, argument, wouldPass, remaining, resetsAtMs, decision } = reason;
+  const { code, message, mandateId, mandateName, rule, argument, wouldPass, remaining, over, resetsAtMs, decision } =
+    reason;
   return {
     code,
     message,
@@ -43,6 +44,7 @@ function reasonJson(reason: DecisionReason): JsonObject {
     argument: argument ?? null,
     would_pass: wouldPass ?? null,
     remaining: remaining ?? null,
+    over: over ?? null,
     resets_at: timeJson(resetsAtMs),
     decision: decision ?? null,
   };

@@ -68,6 +68,7 @@ const writeReason = objectWriter<DecisionReason>({
   argument: ({ argument }) => json(argument),
   would_pass: ({ wouldPass }) => json(wouldPass),
   remaining: ({ remaining }) => json(remaining),
+  over: ({ over }) => json(over),
   resets_at: ({ resetsAtMs }) => timeText(resetsAtMs),
   decision: ({ decision }) => json(decision),
 });

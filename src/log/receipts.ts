@@ -14,6 +14,7 @@ export interface SealedReason {
   readonly argument?: string;
   readonly would_pass?: string;
   readonly remaining?: number;
+  readonly over?: number;
   readonly resets_at?: string;
   readonly decision?: Decision;
 }
@@ -192,6 +193,7 @@ export function reasonFrom(reason: SealedReason): DecisionReason {
     ...(reason.argument === undefined ? {} : { argument: reason.argument }),
     ...(reason.would_pass === undefined ? {} : { wouldPass: reason.would_pass }),
     ...(reason.remaining === undefined ? {} : { remaining: reason.remaining }),
+    ...(reason.over === undefined ? {} : { over: reason.over }),
     ...(reason.resets_at === undefined ? {} : { resetsAtMs: Date.parse(reason.resets_at) }),
     ...(reason.decision === undefined ? {} : { decision: reason.decision }),
   };

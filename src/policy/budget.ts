@@ -3,7 +3,7 @@ import type { ArgumentStep } from "../notation/argument-path.ts";
 import { fold } from "../text/fold.ts";
 import { amountFrom, millionthsFrom } from "./decimal.ts";
 import { isJsonObject, ownValue } from "./json-value.ts";
-import type { FindingCode } from "./reason-codes.ts";
+import type { FindingCode, ReasonCode } from "./reason-codes.ts";
 import type { ScopeWord } from "./types.ts";
 
 /** Largest amount of one action, in millionths: that of one number (`millionthsFrom`). */
@@ -83,14 +83,22 @@ export interface Payment {
   readonly other: string | undefined;
 }
 
+const PAYMENT_FAULTS = [
+  "AMOUNT_INVALID",
+  "ARGUMENT_MISSING",
+  "ARGUMENT_WRONG_TYPE",
+  "CURRENCY_DIFFERS",
+  "CURRENCY_MISSING",
+] as const satisfies readonly FindingCode[];
+
 /** An amount that cannot be added, and its place. */
 export interface PaymentFault {
-  readonly code: Extract<
-    FindingCode,
-    "AMOUNT_INVALID" | "ARGUMENT_MISSING" | "ARGUMENT_WRONG_TYPE" | "CURRENCY_DIFFERS" | "CURRENCY_MISSING"
-  >;
+  readonly code: (typeof PAYMENT_FAULTS)[number];
   readonly field: string;
 }
+
+/** Tests whether a code of a reason is that of an amount that cannot be added. */
+export const isPaymentFault = (code: ReasonCode): boolean => PAYMENT_FAULTS.some((fault) => fault === code);
 
 /** Adds the amounts that a call of a tool pays into a pot; undefined if the pot does not add amounts of the tool. */
 export function paymentOf(
@@ -183,9 +191,17 @@ export interface BudgetReading extends PotReading {
   readonly payment: Payment;
 }
 
+/** Past amounts of a group under a budget, and what the action at hand adds. */
+export interface Spending {
+  readonly budget: CompiledBudget;
+  /** Millionths. */
+  readonly past: bigint;
+  readonly payment: Payment;
+}
+
 /** Returns the total of a budget with the action at hand, in millionths. */
-export function totalOf({ reserved, captured, payment }: BudgetReading): bigint {
-  return reserved + captured + BigInt(payment.millionths ?? 0);
+export function totalOf({ past, payment }: Pick<Spending, "past" | "payment">): bigint {
+  return past + BigInt(payment.millionths ?? 0);
 }
 
 /** A budget as a decision saw it; the fields of the message `BudgetState`. */

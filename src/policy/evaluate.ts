@@ -130,8 +130,7 @@ function checkRule(
     const readings = readPots(mandate, rule, budget, context);
     for (const reading of readings) {
       const agentId = reading.principalId ?? context.agentId;
-      const limit = budgetLimit(budget, reading);
-      collectiveLimits.push({ ...limit, counter: undefined, agentId, mandateId: mandate.id, rule: rule.path });
+      collectiveLimits.push({ ...budgetLimit(budget, reading), agentId, mandateId: mandate.id, rule: rule.path });
     }
     return firstOf(readings, (reading) => rule.check(context, undefined, undefined, reading));
   }
@@ -247,6 +246,7 @@ function readLimit(
     mandateId: mandate.id,
     rule: rule.path,
     counter,
+    spending: undefined,
     agentId: reading.principalId ?? agentId,
   };
 }
@@ -255,6 +255,16 @@ function budgetLimit(budget: CompiledBudget, reading: BudgetReading) {
   const { group, members, reserved, captured, payment } = reading;
   const state = budgetStateFrom(budget, { reserved: reserved + BigInt(payment.millionths ?? 0), captured });
   const { pot, windowMs } = budget;
+  const spending = { budget, past: reserved + captured, payment };
   const counts = { count: 0, limit: 0, remaining: 0, source: "decision_log" } as const;
-  return { scope: pot.scope, group, members, ...counts, window: windowMs / 1000, budget: state };
+  return {
+    scope: pot.scope,
+    group,
+    members,
+    ...counts,
+    window: windowMs / 1000,
+    budget: state,
+    counter: undefined,
+    spending,
+  };
 }

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
-import type { BudgetReading, BudgetState, BudgetWindow, CompiledBudget, PotReading } from "./budget.ts";
+import type { BudgetReading, BudgetState, BudgetWindow, CompiledBudget, PotReading, Spending } from "./budget.ts";
 import type { Checks, LongCheck, TOO_LONG } from "./checks.ts";
 import type { ListLookup } from "./lists/named-list.ts";
 import type { UsedList } from "./lists/used-lists.ts";
@@ -152,8 +152,8 @@ export interface LimitState {
   /** Path of the rule in the mandate: `rules[0]`. */
   readonly rule: string;
   /**
-   * Time from which one more action fits if nothing else happens, epoch milliseconds. Undefined while `remaining` is above 0, if none
-   * ever fits, and if it is not known.
+   * Time from which one more action, under a budget one of the same amount, fits if nothing else happens, epoch milliseconds. Undefined
+   * if it fits at once, if none ever fits, and if it is not known.
    */
   readonly resetsAtMs?: number;
 }
@@ -162,6 +162,8 @@ export interface LimitState {
 export interface ReadLimit extends LimitState {
   /** Undefined for a budget. */
   readonly counter: CounterSpec | undefined;
+  /** Undefined for a counter. */
+  readonly spending: Spending | undefined;
   /** The agent whose group is counted: the acting agent or its principal. */
   readonly agentId: string;
 }
@@ -310,11 +312,13 @@ export interface PolicyReason extends Pick<Finding, "code" | "message" | "rule" 
   readonly mandateName: string;
   /** A change of one argument with which the action is allowed: `would allow at amount <= 500`. Else what still fits a budget. */
   readonly wouldPass?: string;
-  /** Number of further actions that fit the limit of the rule. Only for a reason that its limit gives. */
+  /** Number of further actions, or the amount, that fit the limit of the rule. Only for a reason that its limit gives. */
   readonly remaining?: number;
+  /** Number of actions, or the amount, by which this action exceeds the limit of the rule. Only for a reason that its limit gives. */
+  readonly over?: number;
   /**
-   * Time from which the limit of the rule has room for one more action if nothing else happens, epoch milliseconds. Undefined for a
-   * rule that exceeded no limit, if no action ever fits, and if it is not known.
+   * Time from which the limit of the rule has room for this action once more if nothing else happens, epoch milliseconds. Undefined for
+   * a rule that exceeded no limit, if no action ever fits, and if it is not known.
    */
   readonly resetsAtMs?: number;
   /** Decision of the rule, if it is weaker than that of the strictest rule that fired. */

@@ -26,7 +26,7 @@ export function retryText(retryAtMs: number, nowMs: number): string {
 }
 
 /** Writes a time up to the next full second, with its day if that is another one than today's: `14:05:10 UTC`. */
-function momentText(atMs: number, nowMs: number): string {
+export function momentText(atMs: number, nowMs: number): string {
   const [day = "", time = ""] = new Date(Math.ceil(atMs / 1000) * 1000).toISOString().split("T");
   const shown = `${time.slice(0, "hh:mm:ss".length)} UTC`;
   return new Date(nowMs).toISOString().startsWith(day) ? shown : `${day} ${shown}`;

@@ -135,6 +135,7 @@ export interface DecisionReason {
   readonly argument?: string;
   readonly wouldPass?: string;
   readonly remaining?: number;
+  readonly over?: number;
   /** Epoch milliseconds. */
   readonly resetsAtMs?: number;
   readonly decision?: Decision;

@@ -131,7 +131,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // The fold of the log, with the plans of the rules in force.
   state: ["policy", "store", "tracing", "tree", "async", "errors.ts", "gen"],
   // Rules know no database: time, counts and verdicts come in as values.
-  policy: ["notation", "text", "async", "errors.ts", "gen"],
+  // Says when an amount fits a budget in the words of `retry`.
+  policy: ["notation", "text", "async", "retry", "errors.ts", "gen"],
   store: ["errors.ts"],
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],

@@ -36,6 +36,7 @@ const reasonsOf = ({ reasons }: RetryCase): InterceptReason[] =>
     argument: null,
     wouldPass: null,
     remaining: 0,
+    over: 1,
     resetsAt: time === undefined ? null : new Date(time),
     decision,
   }));

@@ -87,8 +87,10 @@ describe("budgets", () => {
     expect(refused.reasons[0]).to.deep.include({
       code: "BUDGET_EXCEEDED",
       message: "1.000001 EUR in 3600 s are more than 1 EUR",
-      wouldPass: "nothing fits",
+      remaining: 0,
+      over: 0.000001,
     });
+    expect(refused.reasons[0]?.wouldPass).to.match(/^nothing fits; 0\.000001 EUR from \d\d:\d\d:\d\d UTC$/);
     expect(refused.reserved).to.equal(undefined);
     expect(await decisionOf(0)).to.equal(Decision.ALLOW);
   });
@@ -97,7 +99,8 @@ describe("budgets", () => {
     await test.mandate([budget(10)]);
     await pay(1.8);
     const { reasons } = await pay(9);
-    expect(reasons[0]?.wouldPass).to.equal("would allow at amount <= 8.20 EUR");
+    expect(reasons[0]?.wouldPass).to.match(/^would allow at amount <= 8\.20 EUR; 9 EUR from [-\d: ]+ UTC$/);
+    expect(reasons[0]).to.include({ remaining: 8.2, over: 0.8 });
     expect(await decisionOf(8.2)).to.equal(Decision.ALLOW);
     await test.mandate([budget(10, { sums: [{ tool: "send_payment", field: "lines[].amount" }] })]);
     const lines = [

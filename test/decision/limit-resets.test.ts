@@ -57,7 +57,7 @@ describe("a reached limit", () => {
     expect(second.limits[0]?.resets_at).to.equal(new Date(first.atMs + HOUR_MS).toISOString());
     const third = await pay();
     expect(third).to.include({ decision: Decision.BLOCK, resetsAtMs: second.atMs + HOUR_MS });
-    expect(third.reason).to.deep.include({ code: "LIMIT_EXCEEDED", remaining: 0 });
+    expect(third.reason).to.deep.include({ code: "LIMIT_EXCEEDED", remaining: 0, over: 1 });
     const sealed = { remaining: 0, resets_at: new Date(third.resetsAtMs ?? 0).toISOString() };
     expect(third.body.reasons[0]).to.deep.include(sealed);
     expect(third.limits[0]).to.deep.include(sealed);

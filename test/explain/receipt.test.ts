@@ -9,6 +9,8 @@ const BODY = {
   reasons: [{ code: "LIMIT", message: "too much", mandate_id: "mnd_1", mandate_name: "payments", rule: "rules[0]" }],
   trust: { before: 50, after: 48 },
 };
+const LIMIT = { mandate_id: "mnd_1", rule: "rules[0]", scope: "agent", group: "agt_1", members: 1, window: 86_400 };
+const BUDGET = { currency: "EUR", limit: 100, total: 100, reserved: 12.5, captured: 60, remaining: 0 };
 const WITHOUT = { ...BODY, policy_name: "", reasons: [] };
 
 /** Bodies, and the sentences that they are told in from the decision on. */
@@ -38,6 +40,78 @@ const CASES: readonly (readonly [what: string, body: object, sentences: readonly
     "a limit beside a rule that always refuses",
     { ...BODY, reasons: [{ ...BODY.reasons[0], resets_at: "2026-11-27T14:05:10.001Z" }, { code: "ACTION_MATCHED" }] },
     ["It was blocked by a rule of the mandate `payments` (mnd_1).", "The agent's trust went from 50 to 48."],
+  ],
+  [
+    "a budget that refused",
+    {
+      ...BODY,
+      reasons: [
+        {
+          ...BODY.reasons[0],
+          code: "BUDGET_EXCEEDED",
+          remaining: 8.2,
+          over: 91.8,
+          resets_at: "2026-11-27T14:05:00.000Z",
+        },
+      ],
+      authorisation: {
+        collective_limits: [
+          { ...LIMIT, budget: { ...BUDGET, total: 191.8, reserved: 131.8, remaining: 0 } },
+          { ...LIMIT, rule: "rules[1]", budget: { ...BUDGET, total: 191.8, remaining: 0 } },
+        ],
+      },
+    },
+    [
+      "It was blocked by a rule of the mandate `payments` (mnd_1).",
+      "The budget of 100 EUR in 86400 s for agent `agt_1` would come to 191.80 EUR with it, which is more.",
+      "Limits alone stood against it: the same action fits from 2026-11-27T14:05:00.000Z if nothing else happens.",
+      "The agent's trust went from 50 to 48.",
+    ],
+  ],
+  [
+    "amounts that were reserved",
+    {
+      ...WITHOUT,
+      decision: "allow",
+      decision_path: "default",
+      trust: { before: 50, after: 50 },
+      reserved: [
+        { pot: "p", millionths: 12_500_000, currency: "EUR" },
+        { pot: "q", millionths: 12_500_000, currency: "EUR" },
+      ],
+      authorisation: {
+        collective_limits: [
+          { ...LIMIT, budget: { ...BUDGET, total: 72.5, remaining: 27.5 } },
+          { ...LIMIT, scope: "workspace", group: "wsp_1", budget: { ...BUDGET, total: 100.25, remaining: 0 } },
+          { ...LIMIT, count: 1, limit: 5 },
+        ],
+      },
+    },
+    [
+      "It was allowed: no mandate matched, and the workspace allows by default.",
+      "It reserved 12.50 EUR in 2 budgets until its outcome is known.",
+      "The budget of 100 EUR in 86400 s for agent `agt_1` has 27.50 EUR left: 12.50 EUR are reserved and 60 EUR paid.",
+      "The budget of 100 EUR in 86400 s for workspace `wsp_1` is exceeded with 100.25 EUR: 12.50 EUR are reserved and 60 EUR paid.",
+      "The agent's trust stayed at 50.",
+    ],
+  ],
+  [
+    "amounts in budgets of an earlier version, of which nothing is told",
+    {
+      ...WITHOUT,
+      decision: "allow",
+      decision_path: "default",
+      trust: { before: 50, after: 50 },
+      reserved: [
+        { pot: "p", millionths: 1 },
+        { pot: "q", millionths: 2_000_000 },
+      ],
+    },
+    [
+      "It was allowed: no mandate matched, and the workspace allows by default.",
+      "It reserved 0.000001 and 2 in 2 budgets until its outcome is known.",
+      "The agent's trust stayed at 50.",
+    ],
   ],
   [
     "a time that is none",

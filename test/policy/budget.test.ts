@@ -82,8 +82,17 @@ describe("budget rules", () => {
     const pot = keyOf(budget({ scope: "department" }));
     const state = { pot, currency: "EUR", limit: 10, total: 10, reserved: 7.5, captured: 2.5, remaining: 0 };
     expect(at.collectiveLimits).to.deep.equal([
-      { ...where, ...counts, counter: undefined, agentId: "agt_1", budget: state },
+      {
+        ...where,
+        ...counts,
+        agentId: "agt_1",
+        budget: state,
+        counter: undefined,
+        spending: at.collectiveLimits[0]?.spending,
+      },
     ]);
+    const { past, payment } = at.collectiveLimits[0]?.spending ?? {};
+    expect([past, payment?.millionths]).to.deep.equal([6_500_000n, 3_500_000]);
     const above = evaluate([budget({ scope: "department" })], euros(3.500001), { potValue });
     expect(above.decision).to.equal("block");
     expect(above.collectiveLimits[0]?.budget).to.deep.include({ total: 10.000001, remaining: 0 });

@@ -555,9 +555,9 @@ export declare type LimitGroup = Message<"agentcontrol.v1.LimitGroup"> & {
   agentId?: string | undefined;
 
   /**
-   * Velocity: time from which one more action fits if nothing else happens. Unset while `remaining` is above 0, if no action ever fits
-   * (`max_count` 0), if the actions that have to leave the window before are more than memory holds one by one, and for an ordered
-   * sequence.
+   * Velocity: time from which one more action fits if nothing else happens. Budget: time from which some amount fits. Unset while
+   * `remaining`, of a budget its own, is above 0, if none ever fits (`max_count` 0, `max_total` 0), if what has to leave the window before
+   * is more than memory holds one by one, and for an ordered sequence.
    *
    * @generated from field: optional google.protobuf.Timestamp resets_at = 7;
    */

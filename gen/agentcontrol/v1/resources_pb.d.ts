@@ -98,24 +98,26 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
 
   /**
    * A change of one argument with which the action was tried and allowed: `would allow at amount <= 500`. For a range, its
-   * ends were tried. Of a budget, else what still fits: `8.20 EUR still fit`. Unset when no single change is known to pass.
+   * ends were tried. Of a budget, else what still fits: `8.20 EUR still fit`. Behind both, when the amount of the action fits if nothing
+   * else happens: `8.20 EUR still fit; 100 EUR from 14:05:00 UTC`. Unset when no single change is known to pass.
    *
    * @generated from field: optional string would_pass = 7;
    */
   wouldPass?: string | undefined;
 
   /**
-   * What still fits the limit of the rule, for `LIMIT_EXCEEDED`: the number of further actions. Unset for any other reason.
+   * What still fits the limit of the rule. For `LIMIT_EXCEEDED` the number of further actions, which is 0; for `BUDGET_EXCEEDED` the
+   * amount. Unset for any other reason.
    *
    * @generated from field: optional double remaining = 8;
    */
   remaining?: number | undefined;
 
   /**
-   * Time from which the limit of the rule has room for one more action if nothing else happens, exact to the millisecond: where it
-   * counts the groups of both the agent and its principal, room in both. This action counts as the log holds it. Set for every reason
-   * of a rule that exceeded its limit. Unset if no action ever fits (`max_count` 0), and if the actions that have to leave the window
-   * before are more than memory holds one by one.
+   * Time from which the limit of the rule has room for one more action if nothing else happens, exact to the millisecond: under a budget
+   * for one of the same amount; where it counts the groups of both the agent and its principal, room in both. This action counts as the
+   * log holds it. Set for every reason of a rule that exceeded its limit. Unset if no action ever fits (`max_count` 0, an amount above
+   * `max_total`, one that cannot be added), and if what has to leave the window before is more than memory holds one by one.
    *
    * @generated from field: optional google.protobuf.Timestamp resets_at = 9;
    */
@@ -128,6 +130,14 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
    * @generated from field: optional agentcontrol.v1.Decision decision = 10;
    */
   decision?: Decision | undefined;
+
+  /**
+   * By how much this action exceeds the limit of the rule, where it counts several groups the limit of the fullest. For `LIMIT_EXCEEDED` a
+   * number of actions, for `BUDGET_EXCEEDED` an amount. Unset for any other reason, and in decisions of earlier versions.
+   *
+   * @generated from field: optional double over = 11;
+   */
+  over?: number | undefined;
 };
 
 /**
@@ -282,9 +292,10 @@ export declare type CollectiveLimit = Message<"agentcontrol.v1.CollectiveLimit">
   rule: string;
 
   /**
-   * Time from which one more action of the group fits if nothing else happens, exact to the millisecond. This action counts as the
-   * log holds it: if the rule does not count its decision, the time may be that of the decision. Unset while `remaining` is above 0, if
-   * no action ever fits (`limit` 0), and if the actions that have to leave the window before are more than memory holds one by one.
+   * Time from which one more action of the group, under a budget one of the same amount, fits if nothing else happens, exact to the
+   * millisecond. This action counts as the log holds it: if the rule does not count its decision, the time may be that of the decision.
+   * Unset if one more fits at once, if none ever fits (`limit` 0, an amount above the budget), and if what has to leave the window before
+   * is more than memory holds one by one.
    *
    * @generated from field: optional google.protobuf.Timestamp resets_at = 11;
    */

@@ -126,8 +126,10 @@ function budgetText(state: WorkspaceState, budget: CompiledBudget, agentId: stri
   const amount = (millionths: bigint): string => `${amountText(millionths)} ${currency}`;
   const spent = `${amount(reserved)} reserved, ${amount(captured)} paid, ${amount(left < 0n ? 0n : left)} left`;
   const by = groupText(pot.scope, group, members);
+  const resetsAtMs = left > 0n ? undefined : state.budgets.resetsAt(budget, agentId, nowMs, BigInt(maxTotal) - 1n);
+  const fits = resetsAtMs === undefined ? "" : `; more fits from ${new Date(resetsAtMs).toISOString()}`;
   return {
-    text: `more than ${amount(BigInt(maxTotal))} of ${sums} in ${windowMs / 1000} s by ${by}; ${spent}`,
+    text: `more than ${amount(BigInt(maxTotal))} of ${sums} in ${windowMs / 1000} s by ${by}; ${spent}${fits}`,
     isReached: left <= 0n,
   };
 }

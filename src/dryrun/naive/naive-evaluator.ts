@@ -21,7 +21,7 @@ import {
   metadataHolds,
   type NaiveCondition,
 } from "./naive-conditions.ts";
-import { naiveResetsAt } from "./naive-limits.ts";
+import { naiveBudgetResetsAt, naiveResetsAt } from "./naive-limits.ts";
 import { naiveListed } from "./naive-lists.ts";
 import { foldNaively, matchesAny, NaivePatterns } from "./naive-patterns.ts";
 import { naiveFits } from "./naive-schema.ts";
@@ -158,11 +158,27 @@ export class NaiveEvaluator {
     const counted = countedActions(rule, tested);
     const { mode, countDecisions = [], windowSeconds = 0n, maxCount = 0n } = rule.conditions ?? {};
     if (counted === undefined || mode === SequenceMode.ORDERED) return undefined;
+    if (mode === SequenceMode.BUDGET) return this.#budgetResetsAt(rule, tested, decision);
     const past = counted.map(({ beforeMs, count }) => ({ atMs: tested.atMs - beforeMs, count }));
     const isCounted = countDecisions.length === 0 || countDecisions.some((each) => DECISIONS.get(each) === decision);
     const actions = isCounted ? [...past, { atMs: tested.atMs, count: 1 }] : past;
     const windowMs = Number(windowSeconds) * 1000;
     return naiveResetsAt({ maxCount: Number(maxCount), windowMs, actions }, tested.atMs);
+  }
+
+  #budgetResetsAt(rule: Rule, tested: TestedAction, decision: Decision): number | undefined {
+    const { maxTotal = 0, windowSeconds = 0n } = rule.conditions ?? {};
+    const { payment, past } = this.#spendingOf(rule, tested) ?? {};
+    if (payment === undefined || past === undefined) return undefined;
+    const own = payment.millionths ?? 0n;
+    const reserved = decision === "allow" ? [{ atMs: tested.atMs, millionths: own }] : [];
+    const budget = {
+      maxTotal: naiveMillionths(maxTotal) ?? 0n,
+      windowMs: Number(windowSeconds) * 1000,
+      amounts: [...past, ...reserved],
+    };
+    const total = past.reduce((sum, { millionths }) => sum + millionths, own);
+    return total > budget.maxTotal ? naiveBudgetResetsAt(budget, own, tested.atMs) : undefined;
   }
 
   #decides(rule: Rule): Decision {
@@ -271,25 +287,37 @@ export class NaiveEvaluator {
 
   /** Adds what the agent reserved and what others reserved on its behalf to the amounts of the action. */
   #judgeBudget(rule: Rule, tested: TestedAction): NaiveResult {
+    const spending = this.#spendingOf(rule, tested);
+    if (spending === undefined) return NOT_COVERED;
+    const { payment, past } = spending;
+    const { maxTotal = 0, otherCurrency } = rule.conditions ?? {};
+    if (payment.isFaulty) return { fires: true, because: "a part of the amount cannot be added" };
+    if (payment.hasOther && otherCurrency !== OtherCurrency.IGNORE) {
+      return { fires: true, because: "a part of the amount is in another currency" };
+    }
+    const total = past.reduce((sum, { millionths }) => sum + millionths, payment.millionths ?? 0n);
+    const fires = total > (naiveMillionths(maxTotal) ?? 0n);
+    return { fires, because: `${Number(total) / 1_000_000} are ${fires ? "" : "not "}more than ${maxTotal}` };
+  }
+
+  /** Returns what an action pays into a budget and what was paid before; undefined if the rule does not cover the agent. */
+  #spendingOf(rule: Rule, tested: TestedAction) {
     const counted = countedHistory(rule, tested, ["self", "delegate"]);
-    if (counted === undefined) return NOT_COVERED;
-    const { sums = [], currency = "", maxTotal = 0, otherCurrency } = rule.conditions ?? {};
+    if (counted === undefined) return undefined;
+    const { sums = [], currency = "" } = rule.conditions ?? {};
     const tool = this.#toolOf(tested) ?? "";
     const named = sums.find((sum) => foldNaively(sum.tool) === foldNaively(tool))?.tool.trim() ?? tool;
     const schema = this.#tools(named);
     const types = schema === undefined ? new Map() : typesOf(schema);
     const args = argumentsOf(tested.action.metadata) as Json | undefined;
     const payment = naivePayment(sums, currency, tool, types, args);
-    if (payment.isFaulty) return { fires: true, because: "a part of the amount cannot be added" };
-    if (payment.hasOther && otherCurrency !== OtherCurrency.IGNORE) {
-      return { fires: true, because: "a part of the amount is in another currency" };
-    }
     const past = counted
       .filter(({ decision }) => decision === "allow")
-      .reduce((sum, { amount, count }) => sum + BigInt(count) * (naiveMillionths(amount ?? 0) ?? 0n), 0n);
-    const total = past + (payment.millionths ?? 0n);
-    const fires = total > (naiveMillionths(maxTotal) ?? 0n);
-    return { fires, because: `${Number(total) / 1_000_000} are ${fires ? "" : "not "}more than ${maxTotal}` };
+      .map(({ amount, count, beforeMs }) => ({
+        atMs: tested.atMs - beforeMs,
+        millionths: BigInt(count) * (naiveMillionths(amount ?? 0) ?? 0n),
+      }));
+    return { payment, past };
   }
 
   /** Finds the tool that an action names, else the registered tool whose name is the action type. */

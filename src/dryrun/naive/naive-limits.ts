@@ -1,3 +1,28 @@
+/** A budget and the amounts that it adds, in millionths. */
+export interface NaiveBudget {
+  readonly maxTotal: bigint;
+  readonly windowMs: number;
+  /** Times, in epoch milliseconds, with the amount of each; also of amounts that have left the window. */
+  readonly amounts: readonly { readonly atMs: number; readonly millionths: bigint }[];
+}
+
+/**
+ * Returns the first time from `nowMs` on, in epoch milliseconds, at which one more amount does not exceed a budget, as `naiveResetsAt`
+ * does for actions.
+ */
+export function naiveBudgetResetsAt(
+  { maxTotal, windowMs, amounts }: NaiveBudget,
+  amount: bigint,
+  nowMs: number,
+): number | undefined {
+  const moments = [nowMs, ...amounts.map(({ atMs }) => atMs + windowMs)].filter((moment) => moment >= nowMs);
+  const fits = (moment: number): boolean => {
+    const inWindow = amounts.filter(({ atMs }) => atMs > moment - windowMs);
+    return inWindow.reduce((sum, { millionths }) => sum + millionths, amount) <= maxTotal;
+  };
+  return moments.toSorted((a, b) => a - b).find(fits);
+}
+
 /** A limit and the actions that it counts. */
 export interface NaiveLimit {
   readonly maxCount: number;

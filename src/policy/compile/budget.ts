@@ -72,12 +72,12 @@ function findingsOf(draft: RuleDraft, budget: CompiledBudget, reading: BudgetRea
   if (fault !== undefined) {
     findings.push({ ...ruleFinding(draft, fault.code, faultText(fault, currency)), argument: fault.field });
   }
-  const total = totalOf(reading);
+  const past = reading.reserved + reading.captured;
+  const total = totalOf({ past, payment });
   if (total > BigInt(maxTotal)) {
     const forPrincipal = principalId === undefined ? "" : ` for principal \`${principalId}\``;
     const allowed = `${amountText(BigInt(maxTotal))} ${currency}`;
     const text = `${amountText(total)} ${currency}${forPrincipal} in ${windowMs / 1000} s are more than ${allowed}`;
-    const past = reading.reserved + reading.captured;
     const left = past > BigInt(maxTotal) ? 0n : BigInt(maxTotal) - past;
     const change = changeFrom(budget, reading.tool, left);
     const fits = left === 0n ? "nothing fits" : `${amountText(left)} ${currency} still fit`;

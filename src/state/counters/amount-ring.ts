@@ -74,6 +74,22 @@ export class AmountRing {
     return false;
   }
 
+  /** Returns the time of an amount, by its number from the oldest, from 0. */
+  timeAt(index: number): number {
+    return this.#times[this.#slot(index)] as number;
+  }
+
+  /** Returns the party of an amount, by its number from the oldest, from 0. */
+  partyAt(index: number): number {
+    return this.#parties[this.#slot(index)] as number;
+  }
+
+  /** Returns an amount, reserved and captured, in millionths, by its number from the oldest, from 0. */
+  amountAt(index: number): number {
+    const slot = this.#slot(index);
+    return (this.#reserved[slot] as number) + (this.#captured[slot] as number);
+  }
+
   /** Visits all amounts, oldest first. */
   forEach(visit: (amount: RingAmount) => void): void {
     for (let index = 0; index < this.#length; index++) visit(this.#at(index));

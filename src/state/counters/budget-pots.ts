@@ -16,6 +16,9 @@ const DEFAULT_KEPT = 524_288;
 /** Default number of amounts that a window may keep at each end however many windows there are. */
 const DEFAULT_MIN_KEPT = 4_096;
 const MILLION = 1_000_000;
+/** Maximum number of amounts that are looked at, the oldest first, to find those that have to leave a window: 0.1 ms. */
+const MAX_LOOKED_AT = 32_768;
+const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** Amount that an allowed action reserves in a pot. Sealed with the decision. */
 export interface Reservation {
@@ -170,6 +173,20 @@ export class BudgetPots {
     return { ...nameGroup(this.#membership, this.#workspaceId, group), ...amounts };
   }
 
+  /**
+   * Returns the time, in epoch milliseconds, from which the past amounts of an agent's group come to `most` millionths at most if nothing
+   * else happens; `now` if they do already. Undefined if they never do, if the amounts that have to leave before are added but not in
+   * memory, and if there are too many others before them. `now` MUST NOT go back.
+   */
+  resetsAt(budget: BudgetWindow, agentId: string, now: number, most: bigint): number | undefined {
+    return this.groupResetsAt(budget, groupFor(this.#membership, budget.pot, agentId), now, most);
+  }
+
+  /** Returns the same as `resetsAt` for a group itself. */
+  groupResetsAt(budget: BudgetWindow, group: CountedGroup, now: number, most: bigint): number | undefined {
+    return this.#windowOf(budget, now).resetsAt(group, now, most);
+  }
+
   /** Returns the past amounts of a budget, by agent and group. `now` MUST NOT go back. */
   amountsOf(budget: BudgetWindow, now: number): Pick<PotWindow, "peek" | "forEachAgent"> {
     return this.#windowOf(budget, now);
@@ -248,6 +265,11 @@ class AmountSums {
     return BigInt(read(this.#wholes)) * BigInt(MILLION) + BigInt(read(this.#millionths));
   }
 
+  /** Creates the test whether a party belongs to a group; undefined for the workspace. */
+  testOf(group: CountedGroup): ((party: number) => boolean) | undefined {
+    return this.#wholes.testOf(group);
+  }
+
   forEachAgent(visit: (agentId: string) => void): void {
     this.#wholes.forEach(visit);
     this.#millionths.forEach(visit);
@@ -256,6 +278,29 @@ class AmountSums {
   forgetDepartment(departmentId: string): void {
     this.#wholes.forgetDepartment(departmentId);
     this.#millionths.forgetDepartment(departmentId);
+  }
+}
+
+/** Millionths that have to leave a window, of any size. Taken away as numbers, which is ten times as fast as whole numbers of any size. */
+class Excess {
+  #beyond: bigint;
+  #near: number;
+
+  constructor(millionths: bigint) {
+    this.#near = Number(millionths < MAX_SAFE ? millionths : MAX_SAFE);
+    this.#beyond = millionths - BigInt(this.#near);
+  }
+
+  get isGone(): boolean {
+    return this.#near <= 0;
+  }
+
+  take(millionths: number): void {
+    this.#near -= millionths;
+    if (this.#near > 0 || this.#beyond === 0n) return;
+    const all = this.#beyond + BigInt(this.#near);
+    this.#near = Number(all < MAX_SAFE ? all : MAX_SAFE);
+    this.#beyond = all - BigInt(this.#near);
   }
 }
 
@@ -318,6 +363,25 @@ class PotWindow {
   peek(group: CountedGroup): GroupAmounts {
     const read = (counts: GroupCounts): number => counts.peek(group);
     return { reserved: this.reserved.sum(read), captured: this.captured.sum(read) };
+  }
+
+  /** Returns when the amounts of a group come to `most` millionths at most, as `BudgetPots.resetsAt` does. MUST be called after `advance`. */
+  resetsAt(group: CountedGroup, now: number, most: bigint): number | undefined {
+    const { reserved, captured } = this.peek(group);
+    if (most < 0n) return undefined;
+    const isIn = this.reserved.testOf(group);
+    const excess = new Excess(reserved + captured - most);
+    if (excess.isGone) return now;
+    let left = MAX_LOOKED_AT;
+    for (const ring of this.#unloaded === undefined ? [this.#head, this.#tail] : [this.#head]) {
+      for (let index = 0; index < ring.length; index++) {
+        if (left-- === 0) return undefined;
+        if (isIn?.(ring.partyAt(index)) === false) continue;
+        excess.take(ring.amountAt(index));
+        if (excess.isGone) return ring.timeAt(index) + this.windowMs;
+      }
+    }
+    return undefined;
   }
 
   /** Visits the agents with amounts above 0, in no particular order, each once. */

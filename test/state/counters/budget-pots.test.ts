@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { BudgetWindow } from "../../../src/policy/budget.ts";
 import { BudgetPots } from "../../../src/state/counters/budget-pots.ts";
 import { AGENTS, DEPARTMENTS, membershipOf } from "./naive-log.ts";
-import { budgetOf, type LoggedAmount, naiveAmounts, naiveTotal } from "./naive-pots.ts";
+import { budgetOf, type LoggedAmount, naiveAmounts, naivePotResetsAt, naiveTotal } from "./naive-pots.ts";
 
 const BUDGETS: readonly BudgetWindow[] = [
   budgetOf("p"),
@@ -95,6 +95,17 @@ class Workspace {
       const { reserved, captured } = this.pots.read(budget, agentId, this.now);
       const wanted = naiveTotal(this.log, budget, this.membership, agentId, this.now);
       expect({ reserved, captured }).to.deep.equal(wanted);
+      this.assertReset(budget, agentId, wanted.reserved + wanted.captured);
+    }
+  }
+
+  /** Asserts when a part of a total is left. A window that holds few amounts may not know, but never tells another time. */
+  assertReset(budget: BudgetWindow, agentId: string, total: bigint): void {
+    for (const most of [0n, total / 3n, total - 1n, total]) {
+      const at = this.pots.resetsAt(budget, agentId, this.now, most);
+      const wanted =
+        most < 0n ? undefined : naivePotResetsAt(this.log, budget, this.membership, agentId, this.now, most);
+      if (at !== undefined || this.page === 4_096) expect(at).to.equal(wanted);
     }
   }
 
@@ -188,6 +199,40 @@ describe("pots of budgets", () => {
       );
     }).timeout(600_000);
   }
+
+  it("tell the time from which a part of them is left over all that memory holds, beyond the numbers of a double.", () => {
+    const pots = new BudgetPots(membershipOf(DEPARTMENTS), "workspace-1");
+    const budget = budgetOf("p", { scope: "workspace" }, 1_000_000);
+    pots.require([budget]);
+    const missing = pots.missing(0);
+    if (missing !== undefined) pots.load(missing, { oldest: [], left: undefined, rest: [], newest: [] });
+    const most = 999_999_999_000_000;
+    for (let at = 1; at <= 100; at++) pots.record([{ pot: "p", millionths: most }], { agentId: "a" }, at);
+    for (const kept of [0, 1, 50, 99]) {
+      const at = pots.resetsAt(budget, "a", 100, BigInt(kept) * BigInt(most));
+      expect(at).to.equal(100 - kept + 1_000_000);
+      expect(pots.resetsAt(budget, "a", 100, BigInt(kept) * BigInt(most) + 1n)).to.equal(at);
+      expect(pots.resetsAt(budget, "a", 100, BigInt(kept) * BigInt(most) - 1n)).to.equal(
+        kept === 0 ? undefined : 100 - kept + 1 + 1_000_000,
+      );
+    }
+    expect(pots.resetsAt(budget, "a", 100, 100n * BigInt(most))).to.equal(100);
+  });
+
+  it("tell no time where they would look at too many amounts of others.", () => {
+    const pots = new BudgetPots(membershipOf(DEPARTMENTS), "workspace-1");
+    pots.require([budgetOf("p", {}, 1_000_000)]);
+    const missing = pots.missing(0);
+    if (missing !== undefined) pots.load(missing, { oldest: [], left: undefined, rest: [], newest: [] });
+    const pay = (agentId: string, count: number): void => {
+      for (let each = 0; each < count; each++) pots.record([{ pot: "p", millionths: 1 }], { agentId }, 1);
+    };
+    pay("b", 32_767);
+    pay("a", 1);
+    expect(pots.resetsAt(budgetOf("p", {}, 1_000_000), "a", 1, 0n)).to.equal(1_000_001);
+    pay("c", 1);
+    expect(pots.resetsAt(budgetOf("p", {}, 1_000_000), "c", 1, 0n)).to.equal(undefined);
+  });
 
   it("throw for a time whose amounts are not loaded.", () => {
     const pots = new BudgetPots(membershipOf(DEPARTMENTS), "workspace-1");

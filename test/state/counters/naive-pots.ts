@@ -49,6 +49,26 @@ export function naiveTotal(
   return { reserved, captured };
 }
 
+/** Finds straight from the definition when a total is `most` at most: now, or at one of the times at which an amount leaves. */
+export function naivePotResetsAt(
+  log: readonly LoggedAmount[],
+  budget: BudgetWindow,
+  membership: Membership,
+  agentId: string,
+  now: number,
+  most: bigint,
+): number | undefined {
+  const times = [now, ...log.filter(({ at }) => at <= now).map(({ at }) => at + budget.windowMs)];
+  const past = log.filter(({ at }) => at <= now);
+  return times
+    .filter((time) => time >= now)
+    .sort((a, b) => a - b)
+    .find((time) => {
+      const { reserved, captured } = naiveTotal(past, budget, membership, agentId, time);
+      return reserved + captured <= most;
+    });
+}
+
 /** Reads from a list what the store reads from its table, about `page` amounts at once, of each time all or none. */
 export function naiveAmounts(
   log: readonly LoggedAmount[],

@@ -67,6 +67,7 @@ def _reason_from(reason: resources.Reason) -> InterceptReason:
         argument=optional(reason, "argument"),
         would_pass=optional(reason, "would_pass"),
         remaining=optional(reason, "remaining"),
+        over=optional(reason, "over"),
         resets_at=_time_from(reason.resets_at) if reason.HasField("resets_at") else None,
         decision=_DECISIONS.get(reason.decision),
     )

@@ -56,6 +56,8 @@ class InterceptReason:
     would_pass: Optional[str] = None
     #: What still fits the limit of the rule; None for a reason that no limit gives.
     remaining: Optional[float] = None
+    #: Actions, or the amount of a budget, by which the action is beyond the limit; None for a reason that no limit gives.
+    over: Optional[float] = None
     #: Time from which the limit of the rule has room again if nothing else happens, in UTC; None if it never has, or if that is not
     #: known.
     resets_at: Optional[datetime] = None
