@@ -41,6 +41,7 @@ import { HeldActions } from "./gateway/held-actions.ts";
 import { CodingAgentHooks } from "./gateway/hooks.ts";
 import { KeptResults } from "./gateway/kept-results.ts";
 import { RequestOrigins } from "./gateway/origin.ts";
+import { OutcomeReports } from "./gateway/outcome-reports.ts";
 import { createAnswerPot, createChildPot, createTaskPot } from "./gateway/pots.ts";
 import { ProtectedResource } from "./gateway/protected-resource.ts";
 import { McpEnds } from "./gateway/session-ends.ts";
@@ -221,6 +222,7 @@ interface McpParts {
   readonly resource: ProtectedResource;
   readonly hooks: CodingAgentHooks;
   readonly kept: KeptResults;
+  readonly outcomes: OutcomeReports;
 }
 
 /** The built dashboard: beside the sources after `npm start`, beside the compiled files in a package. */
@@ -335,6 +337,7 @@ function createMcpParts({
   const callers = new McpCallers({ authenticate: authenticator.authenticate, wrongKeys, tokens, audience, service });
   const ends = new McpEnds({ logs });
   const kept = new KeptResults({ pool: database.pool, logs, encryptor, log: quietLog });
+  const outcomes = new OutcomeReports({ logs, log: quietLog, metrics });
   const isolation = new ChildIsolation({
     uids: config.mcpUids,
     allowSameUser: config.mcpAllowSameUser,
@@ -355,6 +358,7 @@ function createMcpParts({
     faults,
     held,
     kept,
+    outcomes,
     callers,
     countCall: rateLimits.count,
     ends,
@@ -396,7 +400,7 @@ function createMcpParts({
     maxBodyBytes: config.maxBodyBytes,
     maxHeldBytes: shares.requestBytes,
   });
-  return { servers, definitions, targets, gateway, faults, isolation, resource, hooks, kept };
+  return { servers, definitions, targets, gateway, faults, isolation, resource, hooks, kept, outcomes };
 }
 
 /** Returns the places outside of the database where checkpoints are kept. */
@@ -713,6 +717,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       await mcp.gateway.close();
       await drained;
       database.cutAfter(LAST_QUERIES_MS);
+      await mcp.outcomes.close(FLUSH_MS);
       mcp.servers.close();
       mcp.definitions.close();
       await webhooks.close();

@@ -1,8 +1,9 @@
 import type { Portion } from "../async/shared-pot.ts";
 import { Turns } from "../async/turns.ts";
 import { ControlPlaneError } from "../errors.ts";
+import { lostResponse } from "./call-end.ts";
 import type { Fetch } from "./http-endpoint.ts";
-import { createError, errorFromFault, RPC_CODES, rpcMessageFrom, sseText } from "./messages.ts";
+import { errorFromFault, rpcMessageFrom, sseText } from "./messages.ts";
 import { MessageTooLarge, readServerJson, readText, SseReader } from "./reading.ts";
 
 /** Maximum bytes of an answer that is neither JSON nor a stream of events, or is an HTTP error. */
@@ -45,7 +46,7 @@ function refusalOf(body: RequestInit["body"], error: unknown): object {
   const asked = typeof body === "string" ? rpcMessageFrom(JSON.parse(body)) : undefined;
   if (asked === undefined || !("id" in asked)) throw error;
   if (error instanceof ControlPlaneError) return errorFromFault(asked.id, error);
-  return createError(asked.id, RPC_CODES.server, error.message);
+  return lostResponse(asked.id, error.message);
 }
 
 function excessOf(error: unknown): string {

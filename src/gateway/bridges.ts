@@ -4,6 +4,8 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import {
   Client,
   type ClientCapabilities,
+  ProtocolError,
+  SdkHttpError,
   StreamableHTTPClientTransport,
   type Transport,
 } from "@modelcontextprotocol/client";
@@ -19,8 +21,10 @@ import {
 } from "@modelcontextprotocol/server";
 import { Turns } from "../async/turns.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { endFromStatus, faultData, isUnsent } from "./call-end.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
 import { type CarriedRequest, InputRounds } from "./input-rounds.ts";
+import { RPC_CODES } from "./messages.ts";
 
 /** Name of the gateway where it acts as a client itself. */
 export const GATEWAY_INFO: Implementation = { name: "agent-control-plane", version: "1" };
@@ -47,15 +51,26 @@ async function carry(
     const params = { ...progress, progressToken: _meta?.progressToken };
     void notify({ method: "notifications/progress", params } as never).catch(() => undefined);
   };
-  const result = await client.request({ method, ...(params === undefined ? {} : { params }) }, ANY_RESULT, {
+  const request = { method, ...(params === undefined ? {} : { params }) };
+  const options = {
     signal,
     timeout: REQUEST_MS,
     maxTotalTimeout: REQUEST_MS,
     ...(hearsProgress ? { onprogress } : {}),
+  };
+  const result = await client.request(request, ANY_RESULT, options).catch((error: unknown) => {
+    throw error instanceof ProtocolError ? error : faultOf(error);
   });
   // The client has parsed the result in this turn of the event loop, and the server serialises it at once.
   await new Turns().next();
   return result;
+}
+
+/** Returns the fault of the library's client in a form that tells it from an error of the server. */
+function faultOf(error: unknown): ProtocolError {
+  const isRefused = error instanceof SdkHttpError && endFromStatus(error.status) !== undefined;
+  const message = error instanceof Error ? error.message : String(error);
+  return new ProtocolError(RPC_CODES.internal, message, faultData(isRefused || isUnsent(error)));
 }
 
 /** Returns the parameters of a request without the members of its own generation. */

@@ -3,6 +3,7 @@ import type { Portion } from "../async/shared-pot.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
+import { asNotRun } from "./call-end.ts";
 import type { ChildIsolation } from "./child-isolation.ts";
 import { ChildProcess } from "./child-process.ts";
 import { ChildSessionState } from "./child-session-state.ts";
@@ -205,7 +206,7 @@ export class Child {
       // The end of the process answers a request that cannot be sent.
       await run.process?.send(this.#rewritten(id, open)).catch(() => undefined);
     } catch (error) {
-      this.#answer(id, errorFromFault(id, error));
+      this.#answer(id, errorFromFault(id, asNotRun(error)));
     } finally {
       if (!this.#open.has(id)) signal?.removeEventListener("abort", leave);
     }

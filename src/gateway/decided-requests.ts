@@ -5,8 +5,11 @@ import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { ownValue } from "../policy/json-value.ts";
 import { registerMethodTools } from "../registry/mcp-method-tools.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
+import type { SealedDecision } from "../state/types.ts";
 import { digestOf } from "../tree/canonical.ts";
 import type { ApprovedCalls } from "./approved-calls.ts";
+import { NOT_SENT } from "./call-end.ts";
+import type { McpCaller } from "./caller.ts";
 import { type Subject, subjectOf, subscribedResources, withArguments, withName } from "./decided-methods.ts";
 import type { DefinitionLists } from "./definition-lists.ts";
 import type { CallDigest } from "./earlier-calls.ts";
@@ -26,6 +29,7 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
+import type { OutcomeReports } from "./outcome-reports.ts";
 import type { Answer } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
 import type { OpenCall } from "./sessions.ts";
@@ -37,6 +41,7 @@ import { DECISION_META, decisionMeta, errorFromRefusal } from "./tool-results.ts
 export interface DecidedRequestsOptions {
   readonly calls: ToolCalls;
   readonly approved: Pick<ApprovedCalls, "forward">;
+  readonly outcomes: Pick<OutcomeReports, "outcomeOf">;
   readonly lists: DefinitionLists;
   readonly forwarding: Forwarding;
   readonly ends: Pick<McpEnds, "endOf">;
@@ -90,6 +95,7 @@ export class DecidedRequests {
     if (exchange.endpoint.continues?.(request.method, params) === true) {
       const ended = await ends.endOf(caller);
       if (ended !== undefined) throw ended;
+      call.outcome = forwarding.takeWaiting(exchange, request);
       return forwarding.forward(exchange, request, call);
     }
     const { tool, isTool, arguments: args } = subject;
@@ -120,20 +126,37 @@ export class DecidedRequests {
       await reply.finish(answerFrom(id, subject, outcome, generation));
       return true;
     }
-    const decided = withArguments(request, subject, outcome.arguments);
-    const fault = outcome.arguments === args ? undefined : subjectOf(decided);
-    if (typeof fault === "string") {
-      const text = `the arguments that a person approved in place of those of the request do not fit: ${fault}`;
-      await reply.finish(createError(id, RPC_CODES.invalidParams, text));
-      return true;
+    return this.#reported(caller, [outcome.sealed], call, async () => {
+      const decided = withArguments(request, subject, outcome.arguments);
+      const fault = outcome.arguments === args ? undefined : subjectOf(decided);
+      if (typeof fault === "string") {
+        const text = `the arguments that a person approved in place of those of the request do not fit: ${fault}`;
+        await reply.finish(createError(id, RPC_CODES.invalidParams, text));
+        return true;
+      }
+      const given = outcome.arguments === args ? parameters : undefined;
+      const repeated = repeatedHeaders(given, outcome.repeated, outcome.arguments);
+      const own = { ...withName(headers, decided), ...repeated };
+      const sent = { ...exchange, headers: own };
+      if (outcome.approved === undefined) return forwarding.forward(sent, decided, call);
+      const { decisionId } = outcome.sealed;
+      return approved.forward(forwarding, sent, decided, call, { action: outcome.approved, decisionId });
+    });
+  }
+
+  /** Forwards an allowed call, whose response reports its outcome. Reports here that a call was not sent. */
+  async #reported(
+    caller: McpCaller,
+    decisions: readonly SealedDecision[],
+    call: OpenCall,
+    forward: () => Promise<boolean>,
+  ): Promise<boolean> {
+    call.outcome = this.#options.outcomes.outcomeOf(caller, decisions);
+    try {
+      return await forward();
+    } finally {
+      if (!call.isForwarded) call.outcome?.end(NOT_SENT);
     }
-    const given = outcome.arguments === args ? parameters : undefined;
-    const repeated = repeatedHeaders(given, outcome.repeated, outcome.arguments);
-    const own = { ...withName(headers, decided), ...repeated };
-    const sent = { ...exchange, headers: own };
-    if (outcome.approved === undefined) return forwarding.forward(sent, decided, call);
-    const { decisionId } = outcome.sealed;
-    return approved.forward(forwarding, sent, decided, call, { action: outcome.approved, decisionId });
   }
 
   /** Decides each resource of a subscription. Forwards the subscription if all are allowed. */
@@ -156,18 +179,21 @@ export class DecidedRequests {
         return { subject, outcome };
       }),
     );
-    for (const { subject, outcome } of outcomes) {
-      if (outcome.kind === "answer") {
-        await exchange.reply.finish(answerFrom(id, subject, outcome, exchange.generation));
-        return true;
+    const allowed = outcomes.flatMap(({ outcome }) => (outcome.kind === "forward" ? [outcome.sealed] : []));
+    return this.#reported(exchange.caller, allowed, call, async () => {
+      for (const { subject, outcome } of outcomes) {
+        if (outcome.kind === "answer") {
+          await exchange.reply.finish(answerFrom(id, subject, outcome, exchange.generation));
+          return true;
+        }
+        if (outcome.kind !== "forward" || outcome.arguments !== subject.arguments) {
+          const text = "a person approved other resources in place of those of the request; ask for these";
+          await exchange.reply.finish(createError(id, RPC_CODES.invalidParams, text));
+          return true;
+        }
       }
-      if (outcome.kind !== "forward" || outcome.arguments !== subject.arguments) {
-        const text = "a person approved other resources in place of those of the request; ask for these";
-        await exchange.reply.finish(createError(id, RPC_CODES.invalidParams, text));
-        return true;
-      }
-    }
-    return this.#options.forwarding.forward(exchange, request, call);
+      return this.#options.forwarding.forward(exchange, request, call);
+    });
   }
 
   async #decide(

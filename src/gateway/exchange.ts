@@ -1,4 +1,5 @@
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { LRUCache } from "lru-cache";
 import type { Registry } from "prom-client";
 import type { SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
@@ -9,6 +10,7 @@ import type { LargeRequests } from "../server/large-requests.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
 import { errorTypeOf, type Span, type Tracing } from "../tracing/tracing.ts";
+import { ACCEPTED, endFromFault, endFromResponse, endFromStatus } from "./call-end.ts";
 import type { McpCaller } from "./caller.ts";
 import { type Endpoint, type Generation, upstreamUnavailable, type WatchEnd } from "./endpoint.ts";
 import { SESSION_HEADER } from "./headers.ts";
@@ -22,6 +24,7 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
+import type { CallOutcome } from "./outcome-reports.ts";
 import { type RelayEnd, relay, tooLargeError } from "./relay.ts";
 import type { Answer, Reply } from "./reply.ts";
 import { MessageScrubber, type ScrubJson } from "./scrubbing.ts";
@@ -90,12 +93,20 @@ export const LISTEN = "subscriptions/listen";
 /** Buckets in seconds, from a command on this machine to the longest tool. */
 const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
+/** Calls that wait for input of stateless clients: at most as many as sessions for these clients hold. */
+const MAX_WAITING = 32_768;
+
+const waitingKey = ({ workspaceId, agentId }: McpCaller, state: JsonValue | undefined): string =>
+  JSON.stringify([workspaceId, agentId, state ?? null]);
+
 /** Passes messages to upstream servers, and their responses back. */
 export class Forwarding {
   readonly #options: ForwardingOptions;
   readonly #answers: SharedPot;
   readonly #onMethod: (exchange: Exchange, method: string) => void;
   readonly #seconds: HistogramSeries;
+  /** Outcomes of calls that wait for input, by `requestState`. Those of calls that never go on are forgotten. */
+  readonly #waiting = new LRUCache<string, CallOutcome>({ maxSize: MAX_WAITING, sizeCalculation: () => 1 });
 
   /** `onMethod` hears the method of every request and notification of a server. */
   constructor(options: ForwardingOptions, onMethod: (exchange: Exchange, method: string) => void) {
@@ -198,12 +209,17 @@ export class Forwarding {
           answered.isAnswered = true;
           if (answered.span !== undefined) endWithOutcome(answered.span, outcomeOf(given));
           answered.onAnswered?.();
+          this.#noteEnd(exchange, answered, given);
           if (call === undefined) session?.open.delete(given.id);
           if (scrubber !== undefined) return scrubber.response(answered.method, given, answered.transform);
           return answered.transform(given);
         },
         scrubber,
-        onMethod: (method) => this.#onMethod(exchange, method),
+        onMethod: (method) => {
+          // A subscription is acknowledged by a notification.
+          if (call?.method === LISTEN) call.outcome?.end(ACCEPTED);
+          this.#onMethod(exchange, method);
+        },
         onDropped: this.#dropping(server),
         tooLarge: (id, excess) => this.#tooLarge(exchange, id, excess, call),
       });
@@ -211,10 +227,14 @@ export class Forwarding {
         if (end === "answered") reply.end();
         return end;
       }
-      if (!response.ok) call.span?.end(String(response.status));
+      if (!response.ok) {
+        call.span?.end(String(response.status));
+        if (!call.isAnswered) call.outcome?.end(endFromStatus(response.status));
+      }
       return await this.#unanswered(exchange, call, end);
     } catch (error) {
       call?.span?.end(errorTypeOf(ending.signal.aborted ? ending.signal.reason : error));
+      call?.outcome?.end(endFromFault(error));
       if (ending.signal.aborted) throw ending.signal.reason;
       throw error instanceof ControlPlaneError
         ? error
@@ -224,6 +244,25 @@ export class Forwarding {
       void reply.delivered().then(() => held.release());
       clearTimeout(timer);
     }
+  }
+
+  /**
+   * Reports how a call ended by its response. A call at a server with sessions that asks a stateless client for input is still open
+   * there, and goes on with the request that `takeWaiting` gets.
+   */
+  #noteEnd({ endpoint, caller }: Exchange, { outcome }: OpenCall, response: RpcResponse): void {
+    const state = ownValue(response.result ?? {}, "requestState");
+    const isWaiting = outcome !== undefined && endpoint.continues !== undefined && typeof state === "string";
+    if (isWaiting) this.#waiting.set(waitingKey(caller, state), outcome);
+    else outcome?.end(endFromResponse(response));
+  }
+
+  /** Returns the outcome of the call that a request continues, which its response reports. */
+  takeWaiting({ caller }: Exchange, { params = {} }: RpcRequest): CallOutcome | undefined {
+    const key = waitingKey(caller, ownValue(params, "requestState"));
+    const outcome = this.#waiting.get(key);
+    this.#waiting.delete(key);
+    return outcome;
   }
 
   /** Tests whether a message of the server's own may pass, and notes what it opens in the session. */
@@ -265,6 +304,8 @@ export class Forwarding {
 
   #tooLarge(exchange: Exchange, id: RpcId, excess: string, call: OpenCall | undefined): RpcResponse {
     const { server, generation } = exchange;
+    // What the server answered is not known.
+    call?.outcome?.leaveOpen();
     const error = tooLargeError(id, server.name, excess);
     const message = error.error?.message ?? "";
     this.#options.log.warn(

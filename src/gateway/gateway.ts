@@ -142,7 +142,8 @@ export class McpGateway {
     this.#hidden = new HiddenListings(options.logs);
     this.#decided = decided;
     this.#sessionRequests = new SessionRequests({ ...options, sessions, forwarding, lists });
-    this.#tasks = new EscalationTasks({ calls, lists, forwarding, ends, log, pot: options.taskPot, onOutcome });
+    const { taskPot: pot, outcomes } = options;
+    this.#tasks = new EscalationTasks({ calls, lists, forwarding, ends, log, pot, outcomes, onOutcome });
     new Gauge({
       name: "acp_mcp_sessions",
       help: "Open MCP sessions.",

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import type { Pool } from "pg";
 import { type InterceptRequest, InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
@@ -35,8 +36,8 @@ export interface HeldAction {
   readonly arguments: JsonObject;
   /** Creates the request for a decision on these arguments. */
   readonly requestFor: (args: JsonObject) => ToolRequest;
-  /** Facts of the action besides its request: a refusal, and whether its decision changes trust. */
-  readonly marks?: Pick<Action, "refusal" | "keepsTrust">;
+  /** Facts of the action besides its request: a refusal, and whether its decision changes trust and its outcome is reported. */
+  readonly marks?: Pick<Action, "refusal" | "keepsTrust" | "reportsOutcome">;
   /** Weight of the message with the action. */
   readonly bytes: number;
   /** Place in the trace of the call; undefined for a call without one. */
@@ -97,7 +98,10 @@ export class HeldActions {
     this.#options = options;
   }
 
-  /** Decides an action. Presents `escalationId`, else an unused approval of the same action. */
+  /**
+   * Decides an action, and claims it with the decision if it is allowed: no one else may run it. Presents `escalationId`, else an unused
+   * approval of the same action.
+   */
   async intercept(action: HeldAction, args: JsonObject, escalationId?: string): Promise<SealedDecision> {
     const receivedAt = performance.now();
     const asked = await this.#asked(action, args);
@@ -162,8 +166,12 @@ export class HeldActions {
       signal,
     };
     await this.#options.largeRequests.giveWay({ workspaceId, agentId, bytes, signal });
-    const action = { ...asked, ...marks, escalationId: presented };
-    return this.#options.intercept({ workspaceId, action, waiter, wire, receivedAt });
+    const action = { ...asked, ...marks, escalationId: presented, claimId: randomUUID() };
+    const sealed = await this.#options.intercept({ workspaceId, action, waiter, wire, receivedAt });
+    if (sealed.decision !== "allow" || sealed.isClaimed === true) return sealed;
+    const { decisionId } = sealed;
+    const message = `decision \`${decisionId}\` is claimed by another call; this one does not run`;
+    throw new ControlPlaneError(ErrorReason.ALREADY_CLAIMED, message, { decision_id: decisionId });
   }
 
   /** Decides an action, and waits for a person if it escalates. Rejects when the signal aborts. */

@@ -263,6 +263,8 @@ function actionOf(
   return {
     ...waiting,
     wire: "hook",
+    // Nobody tells how the tool ended.
+    marks: { reportsOutcome: false },
     arguments: input,
     requestFor: (args) => ({
       actionType: name,

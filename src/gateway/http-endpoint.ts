@@ -2,6 +2,7 @@ import type { LookupFunction } from "node:net";
 import { LRUCache } from "lru-cache";
 import { Agent, fetch } from "undici";
 import type { McpServer } from "../registry/mcp-servers.ts";
+import { asNotRun, isUnsent } from "./call-end.ts";
 import { type Endpoint, type EndpointRequest, upstreamUnavailable } from "./endpoint.ts";
 
 /** Timeouts of connections to upstream servers, milliseconds. */
@@ -90,17 +91,19 @@ export class HttpEndpoint implements Endpoint {
       });
       if (response.status === 401 || response.status === 403) {
         await response.body?.cancel();
-        throw upstreamUnavailable(name, `refuses the gateway's own credentials (HTTP ${response.status})`);
+        throw asNotRun(upstreamUnavailable(name, `refuses the gateway's own credentials (HTTP ${response.status})`));
       }
       if (response.status >= 300 && response.status < 400) {
         await response.body?.cancel();
-        throw upstreamUnavailable(name, "redirects, and redirects are not followed; register its final URL");
+        const why = "redirects, and redirects are not followed; register its final URL";
+        throw asNotRun(upstreamUnavailable(name, why));
       }
       return response;
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       if (error instanceof Error && error.name === "ControlPlaneError") throw error;
-      throw upstreamUnavailable(name, "cannot be reached", error);
+      const fault = upstreamUnavailable(name, "cannot be reached", error);
+      throw isUnsent(error) ? asNotRun(fault) : fault;
     }
   }
 

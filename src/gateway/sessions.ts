@@ -9,6 +9,7 @@ import { errorTypeOf, type Span } from "../tracing/tracing.ts";
 import type { McpCaller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RpcId, RpcRequest, RpcResponse } from "./messages.ts";
+import type { CallOutcome } from "./outcome-reports.ts";
 import { createSessionPot } from "./pots.ts";
 import { ServerRequests } from "./server-requests.ts";
 import { SetAside } from "./set-aside.ts";
@@ -34,6 +35,8 @@ export class OpenCall {
    * is told.
    */
   onCancelled: ((reason: string) => boolean) | undefined;
+  /** Outcome to report; undefined for a call whose outcome is not tracked, and before it was decided. */
+  outcome: CallOutcome | undefined;
   /** Changes the response before the client gets it, on whichever stream it comes. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
   /** Members of its result that the endpoint gives beside the response. */

@@ -3,17 +3,10 @@ import { type JSONRPCMessage, WebStandardStreamableHTTPServerTransport } from "@
 import type { SharedPot } from "../async/shared-pot.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import { sizeOfMessage } from "../server/answer-size.ts";
+import { lostResponse } from "./call-end.ts";
 import type { Children, ChildSession } from "./children.ts";
 import type { Endpoint, EndpointRequest } from "./endpoint.ts";
-import {
-  createError,
-  isRequest,
-  isResponse,
-  RPC_CODES,
-  type RpcId,
-  type RpcMessage,
-  type RpcResponse,
-} from "./messages.ts";
+import { isRequest, isResponse, type RpcId, type RpcMessage, type RpcResponse } from "./messages.ts";
 import { Unread } from "./unread.ts";
 
 /** Maximum messages, and their characters, that wait for the client's stream; the oldest are dropped first. */
@@ -133,7 +126,7 @@ export class StdioEndpoint implements Endpoint {
     if (!isResponse(message)) return undefined;
     const text =
       "the answer has no room: its workspace or agent holds its share of answers; read them, and ask for less at once";
-    return createError(message.id, RPC_CODES.server, `${text}. The request may have taken effect.`);
+    return lostResponse(message.id, `${text}. The request may have taken effect.`);
   }
 
   /** Returns the request on whose stream a message of the child goes while the client has no other stream open. */

@@ -3,6 +3,7 @@ import type { SharedPot } from "../async/shared-pot.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { Escalation } from "../escalation/escalation.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
+import { NOT_SENT } from "./call-end.ts";
 import type { DefinitionLists } from "./definition-lists.ts";
 import { upstreamUnavailable } from "./endpoint.ts";
 import { type Exchange, envelopeOf, type Forwarding, inGeneration, noteFault } from "./exchange.ts";
@@ -17,6 +18,7 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
+import type { CallOutcome, OutcomeReports } from "./outcome-reports.ts";
 import type { Answer } from "./reply.ts";
 import { OWN_TASK_MARK, unknownTask } from "./server-tasks.ts";
 import type { McpEnds } from "./session-ends.ts";
@@ -39,6 +41,7 @@ export interface EscalationTasksOptions {
   readonly lists: Pick<DefinitionLists, "tool">;
   readonly forwarding: Pick<Forwarding, "giveWay" | "send" | "relay">;
   readonly ends: Pick<McpEnds, "watch">;
+  readonly outcomes: Pick<OutcomeReports, "outcomeOf">;
   readonly log: Parameters<typeof noteFault>[0];
   /** Pot of the bytes of outcomes. */
   readonly pot: SharedPot;
@@ -169,13 +172,14 @@ export class EscalationTasks {
 
   /** Makes the call of an approved task once. */
   async #make(run: Run, exchange: Exchange, escalation: Escalation, params: JsonObject): Promise<Status> {
-    const { calls, lists, ends, onOutcome, forwarding } = this.#options;
+    const { calls, lists, ends, onOutcome, forwarding, outcomes } = this.#options;
     const { caller, server } = exchange;
     const { ending } = run;
     const tool = upstreamToolName(exchange, escalation);
     const args = objectAt(metadataOf(escalation), "arguments");
     const own = { ...exchange, bytes: sizeOf(escalation), ending };
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
+    let reported: CallOutcome | undefined;
     try {
       const outcome = await calls.resume(
         {
@@ -198,6 +202,7 @@ export class EscalationTasks {
       );
       onOutcome(outcome);
       if (outcome.kind === "answer") return { status: "completed", result: inGeneration("stateless", outcome.result) };
+      reported = outcomes.outcomeOf(caller, [outcome.sealed]);
       await forwarding.giveWay(own);
       ending.signal.throwIfAborted();
       const request: RpcRequest = {
@@ -213,9 +218,12 @@ export class EscalationTasks {
       const forwarded = { ...own, headers: { ...headers, ...named, ...repeated }, reply: kept };
       const call = new OpenCall(request, ending);
       call.isForwarded = true;
+      call.outcome = reported;
+      reported = undefined;
       await forwarding.relay(forwarded, () => forwarding.send(forwarded, request, call), call);
       return statusFrom(server.name, kept.response);
     } finally {
+      reported?.end(NOT_SENT);
       unwatch();
     }
   }

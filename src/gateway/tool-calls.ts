@@ -9,11 +9,13 @@ import type { McpServer } from "../registry/mcp-servers.ts";
 import type { DecisionReason, SealedDecision } from "../state/types.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
 import type { ApprovedCalls } from "./approved-calls.ts";
+import { NOT_SENT } from "./call-end.ts";
 import type { McpCaller } from "./caller.ts";
 import type { ListingAge } from "./definition-lists.ts";
 import type { CallDigest } from "./earlier-calls.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { ApprovedCall, KeptAnswer } from "./kept-results.ts";
+import type { OutcomeReports } from "./outcome-reports.ts";
 import {
   blockedResult,
   decisionMeta,
@@ -122,6 +124,7 @@ interface Reviewed {
 export interface ToolCallsOptions {
   readonly held: HeldActions;
   readonly approved: Pick<ApprovedCalls, "recall">;
+  readonly outcomes: Pick<OutcomeReports, "outcomeOf">;
   /** Milliseconds that a call waits for a person. */
   readonly holdMs: number;
   /** The same for a client that asked for progress. Default: `holdMs`. */
@@ -155,11 +158,13 @@ export class ToolCalls {
       if (review !== undefined && tool?.status !== "active") return this.#refused(call, reviewed);
       // Listing and decision cost a round trip each. They run at the same time, so an unchanged tool costs only one.
       const isFresh = review === undefined || tool !== known;
-      const [decided, now] = await Promise.all([
-        hasLooked ? this.#held.intercept(action, call.arguments) : this.#held.interceptOrFind(action),
-        isFresh ? tool : review(),
-      ]);
+      const deciding = hasLooked ? this.#held.intercept(action, call.arguments) : this.#held.interceptOrFind(action);
+      const [decided, now] = await Promise.all([deciding, isFresh ? tool : review()]).catch((error: unknown) => {
+        void deciding.then((late) => this.#drop(call, late)).catch(() => undefined);
+        throw error;
+      });
       if (now?.digest !== tool?.digest || now?.status !== tool?.status) {
+        this.#drop(call, decided);
         reviewed.tool = now;
         continue;
       }
@@ -211,6 +216,11 @@ export class ToolCalls {
     const reviewed: Reviewed = { tool: undefined };
     const outcome = await this.#held.resume(this.#heldAction(call, reviewed), resolved);
     return outcome === undefined ? this.#refused(call, reviewed) : this.#outcomeOf(call, outcome, reviewed);
+  }
+
+  /** Reports that a call is not made that was allowed, because its tool has changed or cannot be looked at. */
+  #drop({ caller }: ToolCall, decided: SealedDecision | { readonly earlier: ApprovedCall }): void {
+    if (!("earlier" in decided)) this.#options.outcomes.outcomeOf(caller, [decided])?.end(NOT_SENT);
   }
 
   /** Returns what became of an earlier identical call; undefined if the call is to be decided like any other. */
@@ -288,14 +298,26 @@ export class ToolCalls {
 
 /** Returns the action of a call, without a hold. */
 function actionOf(call: DecidedCall): HeldAction {
-  const { server, caller, sessionId, arguments: args, bytes, signal, unreadDigest, keepsTrust = false, trace } = call;
+  const {
+    server,
+    caller,
+    sessionId,
+    arguments: args,
+    bytes,
+    signal,
+    unreadDigest,
+    keepsTrust = false,
+    trace,
+    review,
+  } = call;
   const { tool, wrapped } = recordedName(call);
   const name = `${server.name}.${tool}`;
   return {
     wire: "gateway",
     caller,
     arguments: args,
-    marks: { keepsTrust },
+    // A read, a prompt or a completion is reported only where a budget or the workspace tracks it.
+    marks: { keepsTrust, ...(review === undefined ? { reportsOutcome: false } : {}) },
     bytes,
     trace,
     signal,
