@@ -105,6 +105,7 @@ const NO_BUDGET: Readonly<Record<string, JsonSchema | false>> = {
   currency: absent("currency"),
   max_total: absent("max_total"),
   other_currency: absent("other_currency"),
+  release: absent("release"),
 };
 
 /** Conditions of each rule type, beside the fields that it takes. */

@@ -3,7 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { DecisionUpdateSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { ActionOutcomeSchema, ClaimSchema } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { type FollowedDecision, outcomeDueMs } from "../log/follow-up.ts";
-import type { SealedClaim, SealedOutcome } from "../state/outcomes.ts";
+import { awaitsConfirmation, type SealedClaim, type SealedOutcome } from "../state/outcomes.ts";
 import { outcomeStatusMapping } from "./enum-mapping.ts";
 
 const timestampFrom = (time: string) => timestampFromMs(Date.parse(time));
@@ -31,6 +31,7 @@ function sealedOutcomeMessage(sealed: SealedOutcome): MessageInitShape<typeof Ac
     error: sealed.error,
     resultDigest: sealed.result_digest,
     seq: BigInt(sealed.seq),
+    awaitsConfirmation: awaitsConfirmation(sealed),
     ...(sealed.unknown_at === undefined ? {} : { unknownAt: timestampFrom(sealed.unknown_at) }),
   };
 }

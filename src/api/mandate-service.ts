@@ -3,6 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { MandateDraft as DraftMessage } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import {
   type ApplyPackRequest,
+  BudgetRelease,
   type CreateMandateRequest,
   type LimitSchema,
   type MandateDefinition,
@@ -114,11 +115,15 @@ const allowedOf = ({ pot, windowMs }: CompiledBudget): WindowOfRule => ({
   countDecisions: ["allow"],
 });
 
-function budgetFieldsFrom({ ignoresOthers, currency, maxTotal }: CompiledBudget, { conditions }: Rule) {
+function budgetFieldsFrom(
+  { ignoresOthers, confirmsRelease, currency, maxTotal }: CompiledBudget,
+  { conditions }: Rule,
+) {
   return {
     currency,
     maxTotal: amountFrom(BigInt(maxTotal)),
     otherCurrency: ignoresOthers ? OtherCurrency.IGNORE : OtherCurrency.VIOLATE,
+    release: confirmsRelease ? BudgetRelease.CONFIRMED : BudgetRelease.REPORTED,
     sums: (conditions?.sums ?? []).map(({ tool, field }) => ({ tool: tool.trim(), field: field.trim() })),
   };
 }

@@ -1,4 +1,4 @@
-import { type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
+import { isJsonRecord, type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
 
 /** References of a decision, whose entries explain it. */
 export interface DecisionReferences {
@@ -272,6 +272,10 @@ const claimed: Explainer = (entry, { decisionId }) => {
   return { topic: "claimed", text: `its action claimed as ${textAt(entry, "claim_id")}` };
 };
 
+/** Tests whether a budget keeps its amount until the gateway or an operator reports the outcome. */
+const isHeld = (entry: JsonRecord): boolean =>
+  listAt(entry, "reserved").some((amount) => isJsonRecord(amount) && amount.held === true);
+
 const ended: Explainer = (entry, { decisionId }) => {
   if (textAt(entry, "decision_id") !== decisionId) return undefined;
   const [status, error] = [textAt(entry, "status"), textAt(entry, "error")];
@@ -282,10 +286,9 @@ const ended: Explainer = (entry, { decisionId }) => {
   const sum = amount === undefined ? "" : ` with the amount ${String(amount)}`;
   const why = error === "" ? "" : ` because ${quoted(error)}`;
   const text = `its action reported as ${status}${sum}${why}`;
-  return {
-    topic: settles ? "settlement" : "outcome",
-    text: settles ? `${text}, which settles the unknown outcome` : text,
-  };
+  if (!settles) return { topic: "outcome", text: isHeld(entry) ? `${text}, which awaits confirmation` : text };
+  const what = textAt(entry, "unknown_at") === "" ? "settles what the agent reported" : "settles the unknown outcome";
+  return { topic: "settlement", text: `${text}, which ${what}` };
 };
 
 const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, readonly Explainer[]>([

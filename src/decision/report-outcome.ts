@@ -3,7 +3,8 @@ import type { FollowedDecision, FollowUpDraft } from "../log/follow-up.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { millionthsFrom } from "../policy/decimal.ts";
-import type { OutcomeSource, SealedOutcome } from "../state/outcomes.ts";
+import { awaitsConfirmation, capturedBy, type OutcomeSource, type SealedOutcome } from "../state/outcomes.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 
 /** Outcome of an allowed action, as its caller reports it. */
 export interface OutcomeReport {
@@ -50,17 +51,19 @@ export async function reportOutcome(
 ): Promise<FollowedDecision> {
   assertReport(report);
   const { status, amount, error, resultDigest } = report;
-  const step = ({ receipt, outcome, settlement }: FollowedDecision): FollowUpDraft | undefined => {
+  const step = (
+    { receipt, outcome, settlement }: FollowedDecision,
+    state: WorkspaceState,
+  ): FollowUpDraft | undefined => {
     assertFollowable(receipt, caller);
     const standing = settlement ?? outcome;
-    const settles = standing?.status === "unknown" && caller.source === "operator";
+    const settles = standing !== undefined && isOpenFor(standing, caller);
     if (standing !== undefined && !settles) {
-      if (isSame(standing, report)) return undefined;
+      if (isSame(standing, report) || (outcome !== undefined && isRepeat(outcome, report, caller))) return undefined;
       throw outcomeExists(standing);
     }
     assertOneAmount(receipt, report);
     const { source } = caller;
-    const unknownAt = settles ? standing.at : undefined;
     return {
       type: "outcome",
       status,
@@ -70,10 +73,37 @@ export async function reportOutcome(
       reportedBy: source === "gateway" ? "gateway" : caller.keyId,
       source,
       settles,
-      unknownAt,
+      unknownAt: standing?.status === "unknown" ? standing.at : undefined,
+      heldPots: source === "agent" ? potsThatHold(receipt, report, state) : [],
+      confirms: standing?.status === "unknown" ? undefined : standing,
     };
   };
   return log.followUp(report.decisionId, step, { isAbandoned: caller.isOver, textLength: error?.length ?? 0 });
+}
+
+/** Tests whether a caller may settle the outcome that stands: an operator an unknown one, and the gateway too one that awaits confirmation. */
+function isOpenFor(standing: SealedOutcome, { source }: FollowUpCaller): boolean {
+  if (standing.status === "unknown") return source === "operator";
+  return source !== "agent" && awaitsConfirmation(standing);
+}
+
+/** Tests whether an agent repeats its first report, which somebody else has settled since. */
+const isRepeat = (first: SealedOutcome, report: OutcomeReport, { source }: FollowUpCaller): boolean =>
+  source === "agent" && isSame(first, report);
+
+/**
+ * Lists the pots that do not give back what an agent's report releases: those that took confirmed reports alone when the action was
+ * decided, or do so now.
+ */
+function potsThatHold(
+  { body: { reserved = [] } }: DecisionReceipt,
+  report: OutcomeReport,
+  { budgets }: WorkspaceState,
+): readonly string[] {
+  return reserved
+    .filter((amount) => capturedBy(report, amount) < amount.millionths)
+    .filter(({ pot, release }) => release === "confirmed" || budgets.isConfirmed(pot))
+    .map(({ pot }) => pot);
 }
 
 function assertReport({ status, amount, error }: OutcomeReport): void {
@@ -101,10 +131,14 @@ const isSame = (sealed: SealedOutcome, { status, amount, error, resultDigest }: 
   sealed.error === error &&
   sealed.result_digest === resultDigest;
 
-function outcomeExists({ decision_id, status }: SealedOutcome): ControlPlaneError {
+function outcomeExists(standing: SealedOutcome): ControlPlaneError {
+  const { decision_id, status, settles } = standing;
+  const reported = `the outcome of decision \`${decision_id}\` was reported before as \`${status}\``;
   const message =
     status === "unknown"
       ? `the outcome of decision \`${decision_id}\` is \`${status}\`, because nobody reported it in time; an operator settles it`
-      : `the outcome of decision \`${decision_id}\` was reported before as \`${status}\`; the first report stands`;
+      : awaitsConfirmation(standing)
+        ? `${reported}; the gateway or an operator confirms or corrects it`
+        : `${reported}; ${settles ? "that settled it" : "the first report stands"}`;
   return new ControlPlaneError(ErrorReason.OUTCOME_EXISTS, message, { decision_id, status });
 }

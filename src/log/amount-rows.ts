@@ -73,7 +73,7 @@ function changedBy({ sealed }: FollowUpEntry): readonly AmountRow[] {
     principalId: sealed.principal_id ?? "",
   };
   return amountChangesOf(sealed).flatMap(({ pot, reserved, captured }) => [
-    { ...row, pot, state: AmountState.RESERVED, millionths: reserved },
+    ...(reserved === 0 ? [] : [{ ...row, pot, state: AmountState.RESERVED, millionths: reserved }]),
     ...(captured === 0 ? [] : [{ ...row, pot, state: AmountState.CAPTURED, millionths: captured }]),
   ]);
 }

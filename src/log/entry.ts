@@ -84,10 +84,11 @@ const writeBudget = objectWriter<BudgetState>({
 });
 
 /** Writes an amount that an action reserves. */
-export const writeReservation = objectWriter<Reservation>({
+const writeReservation = objectWriter<Reservation>({
   pot: ({ pot }) => json(pot),
   millionths: ({ millionths }) => json(millionths),
   currency: ({ currency }) => json(currency),
+  release: ({ release }) => json(release),
 });
 
 /** Writes a counter or budget. `remaining` is left out, because it follows from limit and count, and the counts of a budget. */

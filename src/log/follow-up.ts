@@ -2,11 +2,13 @@ import { amountFrom, millionthsFrom } from "../policy/decimal.ts";
 import { normaliseName } from "../policy/names.ts";
 import { OVERDRAWN } from "../state/fold.ts";
 import {
+  capturedBy,
   type FollowUps,
   followUpId,
   memberOf,
   type OutcomeSource,
   type Overdraft,
+  type ReportedAmount,
   type SealedClaim,
   type SealedOutcome,
   type SealedStatus,
@@ -16,7 +18,7 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import type { EntryColumn } from "../store/sql/append-entries.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { json, listText, objectWriter } from "./canonical-object.ts";
-import { type DecisionPlace, writeReservation } from "./entry.ts";
+import type { DecisionPlace } from "./entry.ts";
 import type { DecisionReceipt } from "./receipts.ts";
 
 /** A decision with all entries about it. */
@@ -44,6 +46,10 @@ export type FollowUpDraft =
       readonly settles: boolean;
       /** RFC 3339; set if it settles an unknown outcome. */
       readonly unknownAt: string | undefined;
+      /** Keys of the pots that hold their amount. Default: none. */
+      readonly heldPots?: readonly string[];
+      /** The agent's report that it confirms or corrects. Default: none. */
+      readonly confirms?: SealedOutcome | undefined;
     };
 
 /**
@@ -71,6 +77,26 @@ interface Sealing {
 
 const claimOf = ({ draft }: Sealing) => (draft.type === "claim" ? draft : undefined);
 const outcomeOf = ({ draft }: Sealing) => (draft.type === "outcome" ? draft : undefined);
+
+const writeReported = objectWriter<ReportedAmount>({
+  pot: ({ pot }) => json(pot),
+  millionths: ({ millionths }) => json(millionths),
+  currency: ({ currency }) => json(currency),
+  release: ({ release }) => json(release),
+  held: ({ held }) => json(held),
+  captured: ({ captured }) => json(captured),
+});
+
+/** Lists what an outcome finds of the amounts that its action reserved. */
+function reservedIn({ draft, decision: { reserved = [] } }: Sealing): readonly ReportedAmount[] {
+  if (draft.type !== "outcome") return [];
+  const { heldPots = [], confirms } = draft;
+  return reserved.map((amount): ReportedAmount => {
+    if (confirms === undefined) return heldPots.includes(amount.pot) ? { ...amount, held: true } : amount;
+    const isHeld = confirms.reserved?.some(({ pot, held }) => pot === amount.pot && held === true) === true;
+    return isHeld ? amount : { ...amount, captured: capturedBy(confirms, amount) };
+  });
+}
 
 const writeOverdraft = objectWriter<Overdraft>({
   mandate_id: ({ mandate_id }) => json(mandate_id),
@@ -132,8 +158,7 @@ const writeFollowUp = objectWriter<Sealing>({
   result_digest: (sealing) => json(outcomeOf(sealing)?.resultDigest),
   reported_by: (sealing) => json(outcomeOf(sealing)?.reportedBy),
   source: (sealing) => json(outcomeOf(sealing)?.source),
-  reserved: ({ draft, decision }) =>
-    draft.type === "outcome" ? listText(decision.reserved ?? [], writeReservation) : undefined,
+  reserved: (sealing) => listText(reservedIn(sealing), writeReported),
   overdrawn: (sealing) => listText(overdraftsOf(sealing), writeOverdraft),
   settles: (sealing) => json(outcomeOf(sealing)?.settles),
   unknown_at: (sealing) => json(outcomeOf(sealing)?.unknownAt),

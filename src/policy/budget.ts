@@ -54,6 +54,8 @@ export interface CompiledBudget {
   readonly windowMs: number;
   /** True if the rule leaves amounts in other currencies alone. */
   readonly ignoresOthers: boolean;
+  /** True if an amount is given back only by a report of the gateway or an operator. */
+  readonly confirmsRelease: boolean;
 }
 
 /** Sliding window over a pot. */

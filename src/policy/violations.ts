@@ -45,6 +45,7 @@ export const RULE_VIOLATION_REASONS = {
   PATTERN_INVALID: "the pattern is not an RE2 expression",
   PATTERN_MISSING: "a content rule has no patterns",
   PROMPT_MISSING: "a semantic rule has no text to judge by",
+  RELEASE_UNKNOWN: "`release` is neither `reported` nor `confirmed`",
   RANGE_NOT_ORDERED: "the lower end of the range is above its upper end",
   SCHEMA_NOT_CHECKABLE:
     "arguments cannot be checked against the tool's schema, for example because of a pattern that RE2 does not accept",

@@ -59,6 +59,14 @@ export interface Overdraft {
   readonly captured: number;
 }
 
+/** Amount that an action reserved in a pot, as its outcome finds it. */
+export interface ReportedAmount extends Reservation {
+  /** True if the outcome leaves the amount reserved, because the agent alone reported it and the pot takes confirmed reports. */
+  readonly held?: true;
+  /** Millionths that the pot captured by the agent's report, in place of the reservation, if this outcome confirms or corrects one. */
+  readonly captured?: number;
+}
+
 /** Outcome of an allowed action, as its entry seals it. */
 export interface SealedOutcome extends SealedFollowUp {
   readonly type: "outcome";
@@ -70,24 +78,45 @@ export interface SealedOutcome extends SealedFollowUp {
   readonly reported_by: string;
   readonly source: OutcomeSource;
   /** Amounts that the decision reserved in the pots of budgets. Absent when there are none. */
-  readonly reserved?: readonly Reservation[];
+  readonly reserved?: readonly ReportedAmount[];
   /** Budgets in which more is captured than was reserved, by pot. Absent when there are none. */
   readonly overdrawn?: readonly Overdraft[];
-  /** True for the entry by which an operator settles an unknown outcome; false for the first of a decision. */
+  /**
+   * True for the entry by which an operator settles an unknown outcome, or the gateway or an operator one that awaits confirmation; false
+   * for the first of a decision.
+   */
   readonly settles: boolean;
   /** Time at which the outcome had become unknown, if the entry settles one. */
   readonly unknown_at?: string;
 }
 
+/** Tests whether an outcome leaves an amount reserved until the gateway or an operator reports it. */
+export const awaitsConfirmation = ({ reserved = [] }: SealedOutcome): boolean =>
+  reserved.some(({ held }) => held === true);
+
+/** Returns what an outcome captures of a reserved amount, in millionths: its own amount, or what was reserved; 0 for a failure. */
+export function capturedBy(
+  { status, amount }: { readonly status: SealedStatus; readonly amount?: number | undefined },
+  { millionths }: Reservation,
+): number {
+  if (status !== "succeeded") return 0;
+  return amount === undefined ? millionths : (millionthsFrom(amount) ?? millionths);
+}
+
 /**
  * Returns how an outcome changes the amounts that its action reserved: a success captures its amount, or what was reserved, a failure
- * releases it, and an unknown outcome leaves it as it is.
+ * releases it, and an unknown outcome leaves it as it is. A pot that holds its amount keeps it too.
  */
-export function amountChangesOf({ status, amount, reserved = [] }: SealedOutcome): readonly AmountChange[] {
+export function amountChangesOf(outcome: SealedOutcome): readonly AmountChange[] {
+  const { status, reserved = [] } = outcome;
   if (status === "unknown") return [];
-  const paid = amount === undefined ? undefined : millionthsFrom(amount);
-  return reserved.map(({ pot, millionths }) => {
-    return { pot, reserved: -millionths, captured: status === "succeeded" ? (paid ?? millionths) : 0 };
+  return reserved.flatMap((amount): readonly AmountChange[] => {
+    const { pot, millionths, held, captured: before } = amount;
+    if (held === true) return [];
+    const captured = capturedBy(outcome, amount);
+    return before === undefined
+      ? [{ pot, reserved: -millionths, captured }]
+      : [{ pot, reserved: 0, captured: captured - before }];
   });
 }
 
@@ -96,7 +125,7 @@ export interface FollowUps {
   /** The claim by an entry of its own. */
   readonly claim?: SealedClaim | undefined;
   readonly outcome?: SealedOutcome | undefined;
-  /** The operator's settlement of an unknown outcome. */
+  /** The settlement of an unknown outcome, or of one that awaits confirmation. */
   readonly settlement?: SealedOutcome | undefined;
 }
 

@@ -1,6 +1,6 @@
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import type { BudgetWindow } from "../policy/budget.ts";
+import type { BudgetWindow, CompiledBudget } from "../policy/budget.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { namedTools } from "../policy/compile/rule-draft.ts";
 import { toolKey, toolNameFrom } from "../policy/names.ts";
@@ -190,6 +190,22 @@ export class Policies {
   /** Returns the window of every budget in force. */
   budgets(): BudgetWindow[] {
     return this.#rules().flatMap(({ budget }) => budget ?? []);
+  }
+
+  /**
+   * Returns the keys of the pots that give an amount back only by a confirmed report: a budget of a mandate that enforces says so, or, where
+   * none has the pot, one of a mandate that observes.
+   */
+  confirmedPots(): ReadonlySet<string> {
+    const enforced = this.#budgetsOf("enforce");
+    const keys = new Set(enforced.map(({ pot }) => pot.key));
+    const observed = this.#budgetsOf("observe").filter(({ pot }) => !keys.has(pot.key));
+    return new Set([...enforced, ...observed].flatMap(({ pot, confirmsRelease }) => (confirmsRelease ? pot.key : [])));
+  }
+
+  #budgetsOf(mode: CompiledMandate["mode"]): CompiledBudget[] {
+    const mandates = [...this.#mandates.values()].filter(({ compiled }) => compiled.mode === mode);
+    return mandates.flatMap(({ compiled }) => compiled.rules.flatMap(({ budget }) => budget ?? []));
   }
 
   /** Returns every sequence that a mandate in force looks for. */

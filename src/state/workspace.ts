@@ -82,5 +82,5 @@ export function createWorkspaceState(
 export function requireCounters(state: WorkspaceState, nextIndex: number): void {
   state.windows.require(state.policies.counters(), nextIndex);
   state.sequences.require(state.policies.sequences());
-  state.budgets.require(state.policies.budgets());
+  state.budgets.require(state.policies.budgets(), state.policies.confirmedPots());
 }

@@ -280,7 +280,7 @@ const CLAIMS: ReadonlyMap<unknown, readonly (readonly string[])[]> = new Map([
   ["authority_created", [["authority.id"]]],
   ["escalation_resolved", [["escalation_id"]]],
   ["claim", [["decision_id"]]],
-  // The first of a decision, and that by which an operator settles an unknown one.
+  // The first of a decision, and that by which it is settled if it is unknown or awaits confirmation.
   ["outcome", [["decision_id", "settles"]]],
   // An approval is used by one decision only. Several may ask for it, and only the first seals when it expires.
   ["decision", [["decision_id"], ["escalation_id", "escalation_expires_at"], ["used_escalation_id"]]],

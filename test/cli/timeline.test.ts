@@ -146,7 +146,15 @@ describe("the timeline of a decision", () => {
       [
         { ...about, type: "claim", claim_id: "c1", by: undefined, claimed_by: "key_2" },
         { ...about, type: "outcome", status: "unknown", settles: false, by: undefined, reported_by: "timeout" },
-        { ...about, type: "outcome", status: "failed", error: "no answer", settles: true, reported_by: "key_3" },
+        {
+          ...about,
+          type: "outcome",
+          status: "failed",
+          error: "no answer",
+          settles: true,
+          unknown_at: "x",
+          reported_by: "key_3",
+        },
         { type: "claim", decision_id: id("dec", "z"), claim_id: "c2" },
         { type: "outcome", decision_id: id("dec", "z"), status: "succeeded", settles: false },
       ],
@@ -162,6 +170,18 @@ describe("the timeline of a decision", () => {
       [{ ...about, type: "outcome", status: "succeeded", amount: 5, settles: false }],
     ).after;
     expect(reported?.text).to.equal("its action reported as succeeded with the amount 5");
+    const held = [{ pot: "p", millionths: 1, held: true }];
+    const { after: confirmed } = explain(
+      [],
+      [
+        { ...about, type: "outcome", status: "failed", reserved: held, settles: false, reported_by: "key_2" },
+        { ...about, type: "outcome", status: "succeeded", settles: true, reported_by: "key_3" },
+      ],
+    );
+    expect(texts(confirmed)).to.deep.equal([
+      "its action reported as failed, which awaits confirmation",
+      "its action reported as succeeded, which settles what the agent reported",
+    ]);
   });
 
   it("tells who got the result of an approved call later, and of no other decision.", () => {

@@ -23,6 +23,7 @@ const RULE: fc.Arbitrary<RuleJson> = fc
     window_seconds: fc.constantFrom("1", "60", "86400"),
     scope: fc.constantFrom("agent", "department", "workspace"),
     other_currency: fc.constantFrom("violate", "ignore"),
+    release: fc.constantFrom("reported", "confirmed"),
     decision: fc.constantFrom("block", "escalate"),
     isNarrow: fc.boolean(),
   })

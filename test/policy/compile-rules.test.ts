@@ -76,8 +76,8 @@ describe("compileRules", () => {
       decision: "block",
       conditions: { mode: "budget", sums, currency: "EUR", max_total: 1, window_seconds: "60" },
     });
-    if (budget.conditions !== undefined) budget.conditions.otherCurrency = 9 as never;
-    const found = ["OTHER_CURRENCY_UNKNOWN", "LIMIT_OUT_OF_RANGE"];
+    Object.assign(budget.conditions ?? {}, { otherCurrency: 9, release: 9 });
+    const found = ["OTHER_CURRENCY_UNKNOWN", "RELEASE_UNKNOWN", "LIMIT_OUT_OF_RANGE"];
     expect(violationsOf([budget]).map(({ reason }) => reason)).to.deep.equal(found);
   });
 
@@ -104,6 +104,7 @@ describe("compileRules", () => {
     const elsewhere = [
       "ON_MISSING_UNKNOWN",
       "OTHER_CURRENCY_UNKNOWN",
+      "RELEASE_UNKNOWN",
       "SCHEMA_NOT_CHECKABLE",
       "SCOPE_TARGET_NOT_APPLICABLE",
       "TYPE_UNKNOWN",

@@ -77,6 +77,7 @@ const PREFIX: Readonly<Record<string, string>> = {
   on_missing: "ON_MISSING_",
   on_unavailable: "DECISION_",
   other_currency: "OTHER_CURRENCY_",
+  release: "BUDGET_RELEASE_",
   days: "WEEKDAY_",
 };
 

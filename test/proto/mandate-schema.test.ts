@@ -198,6 +198,7 @@ const FIELDS: Readonly<Record<string, readonly JsonValue[]>> = {
   currency: ["EUR", " "],
   max_total: [5, 0, -1, 1_000_000_000],
   other_currency: ["ignore", "violate", "other"],
+  release: ["reported", "confirmed", "trusted"],
   patterns: [["a"], []],
   below: [0, 100, 101, -1],
   time_zone: ["UTC", " "],

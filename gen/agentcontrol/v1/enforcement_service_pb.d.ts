@@ -1701,6 +1701,7 @@ export declare const EnforcementService: GenService<{
    * Seals the outcome of an allowed action, once: the same report again returns the first, another is refused with OUTCOME_EXISTS.
    * NOT_ALLOWED for a decision that did not allow its action. The key or agent that asked may report, and operators; to others the
    * decision is unknown: DECISION_NOT_FOUND. After an outcome has become unknown, only an operator settles it, once.
+   * One that awaits confirmation (`awaits_confirmation`) takes one more report, of the gateway or an operator, which then holds.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.ReportOutcome
    */

@@ -552,7 +552,8 @@ export enum ErrorReason {
   LIST_CHANGED = 75,
 
   /**
-   * Another outcome of the action is sealed, or it became unknown and the caller is no operator.
+   * Another outcome of the action is sealed, or it became unknown and the caller is no operator. While it awaits confirmation, an
+   * operator's report is taken instead.
    * Example: "the outcome of decision `dec_1` was reported before as `succeeded`; the first report stands".
    * ALREADY_EXISTS, 409.
    *

@@ -299,6 +299,14 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
    * @generated from field: agentcontrol.v1.OtherCurrency other_currency = 26;
    */
   otherCurrency: OtherCurrency;
+
+  /**
+   * Budget: reports that give an amount back; absent means `reported`. Where budgets share a pot, `confirmed` in one of them holds for
+   * all; that of a mandate that observes, only while none that enforces has the pot.
+   *
+   * @generated from field: agentcontrol.v1.BudgetRelease release = 28;
+   */
+  release: BudgetRelease;
 };
 
 /**
@@ -748,6 +756,13 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
    * @generated from field: optional double max_total = 24;
    */
   maxTotal?: number | undefined;
+
+  /**
+   * Budget: reports that give an amount back. Unset for other modes.
+   *
+   * @generated from field: optional agentcontrol.v1.BudgetRelease release = 26;
+   */
+  release?: BudgetRelease | undefined;
 };
 
 /**
@@ -1722,6 +1737,40 @@ export enum OtherCurrency {
  * Describes the enum agentcontrol.v1.OtherCurrency.
  */
 export declare const OtherCurrencySchema: GenEnum<OtherCurrency>;
+
+/**
+ * Reports that give an amount back to a budget, or a part of it. Whatever is reported, more than was reserved counts at once.
+ *
+ * @generated from enum agentcontrol.v1.BudgetRelease
+ */
+export enum BudgetRelease {
+  /**
+   * Not given; stands for `reported`.
+   *
+   * @generated from enum value: BUDGET_RELEASE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Any report: that of the agent too, which may lie.
+   *
+   * @generated from enum value: BUDGET_RELEASE_REPORTED = 1;
+   */
+  REPORTED = 1,
+
+  /**
+   * The report of the gateway or of an operator. A failure or a smaller amount that a key of role `agent` reports is sealed as said and
+   * takes effect once one of them reports the outcome; until then the budget keeps what was reserved.
+   *
+   * @generated from enum value: BUDGET_RELEASE_CONFIRMED = 2;
+   */
+  CONFIRMED = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.BudgetRelease.
+ */
+export declare const BudgetReleaseSchema: GenEnum<BudgetRelease>;
 
 /**
  * A day of the week.

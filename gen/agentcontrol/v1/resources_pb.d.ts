@@ -770,6 +770,14 @@ export declare type ActionOutcome = Message<"agentcontrol.v1.ActionOutcome"> & {
    * @generated from field: optional google.protobuf.Timestamp unknown_at = 9;
    */
   unknownAt?: Timestamp | undefined;
+
+  /**
+   * True while a budget with `release: confirmed` keeps what was reserved, because the agent alone reported the outcome: the gateway or an
+   * operator confirms or corrects it by a report of their own, once.
+   *
+   * @generated from field: bool awaits_confirmation = 10;
+   */
+  awaitsConfirmation: boolean;
 };
 
 /**

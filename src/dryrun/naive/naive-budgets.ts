@@ -62,3 +62,43 @@ export function naivePayment(
   }
   return { millionths: isAdded ? total : undefined, isFaulty, hasOther };
 }
+
+/** Report of how an action ended, or `unknown` from the end of the time for one. */
+export interface NaiveReport {
+  readonly by: "agent" | "gateway" | "operator" | "timeout";
+  readonly status: "succeeded" | "failed" | "cancelled" | "unknown";
+  /** Millionths, if the report names an amount. */
+  readonly amount?: bigint;
+}
+
+/** Amounts that one action has in a pot, in millionths. */
+export interface NaiveHolding {
+  readonly reserved: bigint;
+  readonly captured: bigint;
+}
+
+/**
+ * Returns what an action has in a pot after reports in their order, of which some are refused. `isConfirmed`: the pot gives amounts back
+ * by a report of the gateway or an operator alone.
+ */
+export function naiveHolding(millionths: bigint, isConfirmed: boolean, reports: readonly NaiveReport[]): NaiveHolding {
+  let holding: NaiveHolding = { reserved: millionths, captured: 0n };
+  let state: "pending" | "said" | "unknown" | "over" = "pending";
+  for (const { by, status, amount } of reports) {
+    if (state === "over") continue;
+    if (status === "unknown") {
+      if (state === "pending") state = "unknown";
+      continue;
+    }
+    if (state === "unknown" && by !== "operator") continue;
+    if (state === "said" && by === "agent") continue;
+    const paid = status === "succeeded" ? (amount ?? millionths) : 0n;
+    if (by === "agent" && isConfirmed && paid < millionths) {
+      state = "said";
+      continue;
+    }
+    holding = { reserved: 0n, captured: paid };
+    state = "over";
+  }
+  return holding;
+}

@@ -1,5 +1,9 @@
 import { createHash } from "node:crypto";
-import { OtherCurrency, type BudgetSum as Sum } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import {
+  BudgetRelease,
+  OtherCurrency,
+  type BudgetSum as Sum,
+} from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { argumentSteps, memberPath } from "../../notation/argument-path.ts";
 import { fold } from "../../text/fold.ts";
 import {
@@ -34,6 +38,7 @@ export const compileBudget: RuleBodyCompiler = (draft) => {
   checkCountedDecisions(draft);
   checkRuleTool(draft, sums);
   checkOtherCurrency(draft);
+  checkRelease(draft);
   if (violations.count > before) return undefined;
   const { scope, departmentId } = groupFrom(conditions);
   return budgetBody(draft, {
@@ -42,6 +47,7 @@ export const compileBudget: RuleBodyCompiler = (draft) => {
     currency: currency.trim().toUpperCase(),
     windowMs: windowSeconds * 1000,
     ignoresOthers: conditions.otherCurrency === OtherCurrency.IGNORE,
+    confirmsRelease: conditions.release === BudgetRelease.CONFIRMED,
   });
 };
 
@@ -152,6 +158,12 @@ function checkOtherCurrency({ conditions: { otherCurrency }, path, violations }:
   if (OtherCurrency[otherCurrency] !== undefined) return;
   const message = "`other_currency` is `violate` or `ignore`, or is left out";
   violations.add(`${path}.conditions.other_currency`, "OTHER_CURRENCY_UNKNOWN", message);
+}
+
+function checkRelease({ conditions: { release }, path, violations }: RuleDraft): void {
+  if (BudgetRelease[release] !== undefined) return;
+  const message = "`release` is `reported` or `confirmed`, or is left out";
+  violations.add(`${path}.conditions.release`, "RELEASE_UNKNOWN", message);
 }
 
 function sumsFrom(draft: RuleDraft, currency: string): readonly BudgetSum[] {

@@ -1,4 +1,5 @@
 import {
+  BudgetRelease,
   type Conditions,
   OtherCurrency,
   RuleType,
@@ -35,6 +36,7 @@ export const CONDITION_FIELDS: readonly (readonly [string, readonly RuleType[], 
   ["currency", SEQUENCE, (given) => given.currency !== undefined],
   ["max_total", SEQUENCE, (given) => given.maxTotal !== undefined],
   ["other_currency", SEQUENCE, (given) => given.otherCurrency !== OtherCurrency.UNSPECIFIED],
+  ["release", SEQUENCE, (given) => given.release !== BudgetRelease.UNSPECIFIED],
   ["patterns", [RuleType.CONTENT], (given) => given.patterns.length > 0],
   ["below", [RuleType.TRUST], (given) => given.below !== undefined],
   ["time_zone", SCHEDULE, (given) => given.timeZone !== undefined],

@@ -1,4 +1,4 @@
-import { OtherCurrency, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { BudgetRelease, OtherCurrency, SequenceMode } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { normalisePatterns } from "../action-patterns.ts";
 import { normaliseName } from "../names.ts";
 import type { CompiledVelocity, OrderedSpec } from "../types.ts";
@@ -51,6 +51,7 @@ const MODE_FIELDS: readonly (readonly [
   ["currency", [SequenceMode.BUDGET], (given) => given.currency !== undefined],
   ["max_total", [SequenceMode.BUDGET], (given) => given.maxTotal !== undefined],
   ["other_currency", [SequenceMode.BUDGET], (given) => given.otherCurrency !== OtherCurrency.UNSPECIFIED],
+  ["release", [SequenceMode.BUDGET], (given) => given.release !== BudgetRelease.UNSPECIFIED],
 ];
 
 const MODE_NAMES: ReadonlyMap<SequenceMode, string> = new Map([

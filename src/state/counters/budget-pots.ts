@@ -27,6 +27,8 @@ export interface Reservation {
   readonly millionths: number;
   /** Currency of the pot: `EUR`. Absent where only the amount is read. */
   readonly currency?: string;
+  /** Set if the pot gives the amount back only by a confirmed report. Absent where only the amount is read. */
+  readonly release?: "confirmed";
 }
 
 /** Change of an amount in a pot by the outcome of its action, in millionths. */
@@ -97,6 +99,7 @@ export class BudgetPots {
   #windows = new Map<string, PotWindow>();
   #windowsByPot = new Map<string, readonly PotWindow[]>();
   #potsByTool = new Map<string, readonly PotSpec[]>();
+  #confirmed: ReadonlySet<string> = new Set();
   #maxKept: number;
 
   /**
@@ -111,8 +114,12 @@ export class BudgetPots {
     this.#maxKept = kept;
   }
 
-  /** Sets the budgets in force. A pot that was in force before goes on with its amounts. */
-  require(budgets: readonly BudgetWindow[]): void {
+  /**
+   * Sets the budgets in force, and the keys of the pots that give amounts back only by a confirmed report (default: none). A pot that was
+   * in force before goes on with its amounts.
+   */
+  require(budgets: readonly BudgetWindow[], confirmed: ReadonlySet<string> = new Set()): void {
+    this.#confirmed = confirmed;
     const before = this.#windows;
     this.#windows = new Map();
     const pots = new Map<string, PotSpec>();
@@ -138,8 +145,15 @@ export class BudgetPots {
     if (pots === undefined) return [];
     return pots.flatMap((pot): readonly Reservation[] => {
       const millionths = paymentOf(pot, tool, args)?.millionths;
-      return millionths === undefined ? [] : [{ pot: pot.key, millionths, currency: pot.currency.toUpperCase() }];
+      if (millionths === undefined) return [];
+      const reservation = { pot: pot.key, millionths, currency: pot.currency.toUpperCase() };
+      return [this.isConfirmed(pot.key) ? { ...reservation, release: "confirmed" } : reservation];
     });
+  }
+
+  /** Tests whether a pot gives an amount back only by a confirmed report. */
+  isConfirmed(pot: string): boolean {
+    return this.#confirmed.has(pot);
   }
 
   /** Adds what an allowed action reserves. For a batch that may be rolled back, adds a step to `undo` that takes it out again. */
