@@ -15,6 +15,9 @@ export interface OutcomeRow {
   readonly dueAtMs: number | "";
 }
 
+/** Status of an action that is claimed and whose outcome is not tracked. Lists find the claim by its row. */
+const UNTRACKED = 0;
+
 /** The columns of an action's outcome, each with its value. */
 export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, (row: OutcomeRow) => string | number>> = {
   decision_id: ({ decisionId }) => decisionId,
@@ -44,10 +47,10 @@ function rowFromDecision({ action, outcome }: DecisionEntry, seq: number): Outco
   return { decisionId, decisionSeq: seq, agentId, status: OUTCOME_STATUS_NUMBERS.pending, dueAtMs };
 }
 
-function rowFromFollowUp({ sealed }: FollowUpEntry): OutcomeRow | undefined {
+function rowFromFollowUp({ sealed }: FollowUpEntry): OutcomeRow {
   const { decision_id: decisionId, decision_seq: decisionSeq, agent_id: agentId } = sealed;
   const decision = { decisionId, decisionSeq, agentId };
   if (sealed.type === "outcome") return { ...decision, status: OUTCOME_STATUS_NUMBERS[sealed.status], dueAtMs: "" };
-  if (sealed.outcome_due_at === undefined) return undefined;
+  if (sealed.outcome_due_at === undefined) return { ...decision, status: UNTRACKED, dueAtMs: "" };
   return { ...decision, status: OUTCOME_STATUS_NUMBERS.pending, dueAtMs: Date.parse(sealed.outcome_due_at) };
 }

@@ -510,8 +510,8 @@ const LISTS = [
 ];
 
 /**
- * Outcomes of allowed actions that are tracked or reported. `status` has the numbers of the proto enum `OutcomeStatus`; `due_at_ms` is
- * set while it is pending (4).
+ * Outcomes of allowed actions that are tracked or reported. `status` has the numbers of the proto enum `OutcomeStatus`, or 0 for an action
+ * that is only claimed; `due_at_ms` is set while it is pending (4).
  */
 const OUTCOMES = [
   `alter table workspace

@@ -211,6 +211,10 @@ describe("claims of allowed actions", () => {
       expect(again).to.include({ claimed: true, reportOutcome: false, decisionId });
     }
     expect(await outcomeOf(decisionId)).to.equal(undefined);
+    const { decisions } = await workspace.enforcement.listDecisions({ agentId, pageSize: 1 });
+    expect(decisions.map(({ claim: { claimId } = {}, outcome }) => [claimId, outcome])).to.deep.equal([
+      [quiet.claimId, undefined],
+    ]);
     for (const { clock } of workspace.replicas) clock.advance(3_700_000);
     const report = { decisionId, status: OutcomeStatus.FAILED };
     expect((await workspace.enforcement.reportOutcome(report)).outcome?.status).to.equal(OutcomeStatus.FAILED);
