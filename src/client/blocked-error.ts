@@ -1,5 +1,5 @@
 import { type InterceptReason, retryAfterFrom } from "./intercept-call.ts";
-import { stoppedText } from "./model-text.ts";
+import { alreadyRunText, stoppedText } from "./model-text.ts";
 
 /** The decision behind the error of a guarded call. */
 export interface DecisionDetails {
@@ -67,6 +67,19 @@ export class EscalationTimeoutError extends AgentBlockedError {
       escalationId,
     });
     this.timeout = timeout;
+  }
+}
+
+/**
+ * Error of a call whose action another call has claimed, with the same `requestId` or another presentation of the same decision: that one
+ * runs it, or has run it. The guarded function did not run in this call.
+ */
+export class AlreadyClaimedError extends AgentBlockedError {
+  override readonly name = "AlreadyClaimedError";
+
+  constructor(actionType: string, decisionId: string, cause: unknown) {
+    const message = `\`${actionType}\` does not run: decision \`${decisionId}\` is claimed by another call, which runs it or has run it`;
+    super(message, "block", { decisionId, forModel: alreadyRunText(actionType), cause });
   }
 }
 

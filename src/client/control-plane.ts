@@ -7,10 +7,12 @@ import { addressFrom, HTTP_ADDRESS } from "./address.ts";
 import { type AgentWatch, AgentWatches } from "./agent-watch.ts";
 import { createFetchTransport } from "./fetch-transport.ts";
 import { guard, guardWithSignal } from "./guard.ts";
-import type { Guarded, GuardOptionsFor, GuardResult, Stoppable, WaitOption } from "./guard-options.ts";
-import { callIntercept, type InterceptAction, type InterceptChannel, type InterceptResult } from "./intercept-call.ts";
+import type { Guarded, GuardOptionsFor, GuardResult, OutcomeOptions, Stoppable, WaitOption } from "./guard-options.ts";
+import { callIntercept, type InterceptAction, type InterceptResult } from "./intercept-call.ts";
 import { assertApiKey, assertPositive } from "./options.ts";
+import { type ActionClaim, type ClaimResult, callClaim, callReport, type OutcomeReport } from "./outcome-calls.ts";
 import { requestErrorFrom } from "./request-error.ts";
+import type { InterceptChannel } from "./routes.ts";
 import type { ScrubOptions, ScrubResult } from "./scrub.ts";
 import { createTrace, type Tracer } from "./trace.ts";
 import {
@@ -30,7 +32,7 @@ export interface ControlPlaneOptions {
   readonly transport?: Transport | undefined;
   /** A channel that intercepts prefer while it accepts. `close()` closes it. */
   readonly interceptChannel?: InterceptChannel | undefined;
-  /** Time limit of one intercept in milliseconds, retries included. Default 10,000. */
+  /** Time limit of one intercept, claim or report in milliseconds, retries included. Default 10,000. */
   readonly timeoutMs?: number | undefined;
   /** The acting agent of guarded functions and intercepts that name none. */
   readonly agentId?: string | undefined;
@@ -48,9 +50,9 @@ export interface ControlPlaneOptions {
   readonly tracer?: Tracer | undefined;
 }
 
-/** Limits of one intercept. */
+/** Limits of one intercept, claim or report. */
 export interface InterceptOptions {
-  /** Ends the call, which then rejects with the signal's reason. The action may have been decided nevertheless. */
+  /** Ends the call, which then rejects with the signal's reason. It may have been served nevertheless. */
   readonly signal?: AbortSignal | undefined;
   /** Time limit in milliseconds, retries included. Default: the control plane's `timeoutMs`. */
   readonly timeoutMs?: number | undefined;
@@ -71,18 +73,29 @@ export interface ControlPlane {
    */
   intercept(action: AgentOptional<InterceptAction>, options?: InterceptOptions): Promise<InterceptResult>;
   /**
+   * Claims an allowed action for the caller, who is to run it: two callers with the same decision never both hold it. While no answer
+   * comes, retries with the same id until the time is up. Rejects with a `ControlPlaneRequestError` unless the claim holds; the action
+   * MUST NOT run then. Guarded functions claim by themselves.
+   */
+  claim(claim: ActionClaim, options?: InterceptOptions): Promise<ClaimResult>;
+  /**
+   * Reports how an allowed action ended; the first report counts. While no answer comes, retries until the time is up. Rejects with a
+   * `ControlPlaneRequestError` if it is refused or was not delivered. Guarded functions report by themselves.
+   */
+  reportOutcome(report: OutcomeReport, options?: InterceptOptions): Promise<void>;
+  /**
    * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call. With `waitOnEscalate: false`, a
    * call that needs an approval resolves with a `PendingApproval` at once. With `acceptEdits: true`, a call runs with the
    * arguments that a person approved instead.
    */
   guard<Args extends unknown[], Result, Waits extends boolean = true>(
     fn: (...args: Args) => Result,
-    options: GuardOptionsFor<Args> & WaitOption<Waits>,
+    options: GuardOptionsFor<Args> & WaitOption<Waits> & OutcomeOptions<NoInfer<Awaited<Result>>>,
   ): Guarded<Args, GuardResult<Result, Waits>>;
   /** Like `guard`, for a function whose first argument is a signal that aborts when its agent must stop. */
   guardWithSignal<Args extends unknown[], Result, Waits extends boolean = true>(
     fn: Stoppable<Args, Result>,
-    options: GuardOptionsFor<Args> & WaitOption<Waits>,
+    options: GuardOptionsFor<Args> & WaitOption<Waits> & OutcomeOptions<NoInfer<Awaited<Result>>>,
   ): Guarded<Args, GuardResult<Result, Waits>>;
   /**
    * Reports at once when an agent is deactivated or revoked and when its sessions are killed. All watches of an agent share one
@@ -140,6 +153,9 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
       if (agentId === undefined) throw new TypeError("`agentId` is missing; give it here, or to the control plane");
       return await callIntercept(routes, { ...action, agentId }, { signal, timeoutMs });
     },
+    claim: (claim, { signal, timeoutMs = defaultMs } = {}) => callClaim(routes, claim, { signal, timeoutMs }),
+    reportOutcome: (report, { signal, timeoutMs = defaultMs } = {}) =>
+      callReport(routes, report, { signal, timeoutMs }),
     // The types express which options make a call return a `PendingApproval`.
     guard: ((fn: never, guardOptions: never) =>
       guard(controlPlane, fn, guardOptions, context)) as ControlPlane["guard"],

@@ -37,8 +37,9 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
   /**
    * Behaviour if no connection to the control plane can be made: nothing listens, no way to its host, no such name. Default
    * `block`. `allow` runs the function unchecked. It never does so once a request may have arrived, which may have been decided:
-   * not after a broken connection, no response in time, or an answer of something in between. Browsers do not say why a request
-   * failed, so there it has no effect.
+   * not after a broken connection, no response in time, or an answer of something in between. Nor does it with a `requestId` or an
+   * `escalationId` of the caller's, which an earlier call may have used, nor for a claim without an answer. Browsers do not say why a
+   * request failed, so there it has no effect.
    */
   readonly onUnreachable?: "block" | "allow" | undefined;
   /**
@@ -46,7 +47,7 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
    * function does not run.
    */
   readonly onUnchecked?: ((fault: ControlPlaneRequestError, action: InterceptAction) => unknown) | undefined;
-  /** Time limit of one intercept in milliseconds, retries included. Default: the control plane's `timeoutMs`. */
+  /** Time limit of one intercept, claim or report in milliseconds, retries included. Default: the control plane's `timeoutMs`. */
   readonly timeoutMs?: number | undefined;
   /**
    * Cancels the call: it rejects with the signal's reason, the function does not run, and a pending request for approval is
@@ -64,6 +65,25 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
    */
   readonly onDecision?: ((result: InterceptResult, action: InterceptAction) => unknown) | undefined;
 }
+
+/** Options that say how the outcome of a guarded function's action is reported. `Result` is what the function returns or resolves with. */
+export interface OutcomeOptions<Result> {
+  /**
+   * False leaves reporting to the caller: calls still claim their actions, whose outcomes are then tracked only if they reserved in a
+   * budget, or if the workspace tracks all. Default true.
+   */
+  readonly report?: boolean | undefined;
+  /**
+   * Returns the amount that an action came to, by the result of its function: budgets capture it in place of what was reserved. At most six
+   * places. Default, and if it throws or returns undefined: what was reserved.
+   */
+  readonly amount?: ((result: Result) => number | undefined) | undefined;
+  /** Tests for a result that tells of a failure, which is reported as `failed`. Default: only an error is one. */
+  readonly isFailure?: ((result: Result) => boolean) | undefined;
+}
+
+/** Option, for adapters only, of a function that decides an action which somebody else claims and runs. */
+export const ASKS_ONLY: unique symbol = Symbol.for("agent-control-plane.asks-only");
 
 /** Options of a guarded function whose calls run with the arguments that a person approved instead. */
 export interface EditableGuardOptions<Args extends unknown[]> extends Omit<GuardOptions<Args>, "acceptEdits"> {

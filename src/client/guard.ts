@@ -1,21 +1,29 @@
-import type { AgentWatch } from "./agent-watch.ts";
-import { AgentBlockedError, AgentStoppedError, type DecisionDetails, EscalationTimeoutError } from "./blocked-error.ts";
+import { AgentBlockedError, type DecisionDetails, EscalationTimeoutError } from "./blocked-error.ts";
+import {
+  claimAllowed,
+  giveUp,
+  type ReportingCall,
+  reportReturned,
+  reportThrown,
+  unlessCancelled,
+} from "./claimed-action.ts";
 import type { ControlPlane } from "./control-plane.ts";
-import { createDeferred, unlessAborted } from "./deferred.ts";
-import type {
-  AnyGuardOptions,
-  GuardCallOptions,
-  Guarded,
-  GuardOptions,
-  LooseGuardOptions,
-  Stoppable,
+import { unlessAborted } from "./deferred.ts";
+import {
+  type AnyGuardOptions,
+  ASKS_ONLY,
+  type GuardCallOptions,
+  type Guarded,
+  type GuardOptions,
+  type LooseGuardOptions,
+  type OutcomeOptions,
+  type Stoppable,
 } from "./guard-options.ts";
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
 import { blockedText, refusedText, rejectedText, unansweredText, uncheckedText } from "./model-text.ts";
 import { PendingApproval } from "./pending-approval.ts";
 import { ControlPlaneRequestError, isUnreachable } from "./request-error.ts";
 import { createRequestId, presentationId } from "./request-id.ts";
-import { later } from "./timers.ts";
 import { type CallTrace, type Trace, untraced } from "./trace.ts";
 import {
   DEFAULT_ESCALATION_POLL_INTERVAL,
@@ -24,6 +32,7 @@ import {
   type EscalationVerdict,
   type Rejection,
 } from "./wait-escalation.ts";
+import { runWatched } from "./watched-run.ts";
 
 /** Parts of a control plane that guarded functions use beside its calls. */
 export interface GuardContext {
@@ -33,19 +42,19 @@ export interface GuardContext {
 }
 
 /** Options with their defaults. */
-type Settings<Args extends unknown[]> = AnyGuardOptions<Args> & {
-  readonly agentId: string;
-  readonly actionType: string;
-  readonly toArguments: GuardOptions<Args>["toArguments"];
-};
+type Settings<Args extends unknown[]> = AnyGuardOptions<Args> &
+  OutcomeOptions<never> & {
+    readonly agentId: string;
+    readonly actionType: string;
+    readonly toArguments: GuardOptions<Args>["toArguments"];
+    readonly [ASKS_ONLY]?: boolean | undefined;
+  };
 
 /** One call of a guarded function. */
-interface GuardedCall<Args extends unknown[]> {
+interface GuardedCall<Args extends unknown[]> extends ReportingCall {
   /** `request_id` of the first attempt, from which the ids of calls with an approval are derived. */
   readonly requestId: string;
-  readonly controlPlane: ControlPlane;
   readonly options: Settings<Args>;
-  readonly warn: GuardContext["warn"];
   readonly trace: CallTrace;
   /** Parameters of the call, or of the edited call. */
   readonly args: Args;
@@ -62,7 +71,7 @@ interface GuardedCall<Args extends unknown[]> {
 export function guard<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: (...args: Args) => Result,
-  options: LooseGuardOptions<Args>,
+  options: LooseGuardOptions<Args> & OutcomeOptions<Awaited<Result>>,
   context: GuardContext = UNTOLD,
 ): Guarded<Args, Result | PendingApproval> {
   const run: Stoppable<Args, Result> = function (this: unknown, _signal, ...args) {
@@ -78,7 +87,7 @@ export function guard<Args extends unknown[], Result>(
 export function guardWithSignal<Args extends unknown[], Result>(
   controlPlane: ControlPlane,
   fn: Stoppable<Args, Result>,
-  options: LooseGuardOptions<Args>,
+  options: LooseGuardOptions<Args> & OutcomeOptions<Awaited<Result>>,
   context: GuardContext = UNTOLD,
 ): Guarded<Args, Result | PendingApproval> {
   return guarded(controlPlane, fn, settingsFrom(controlPlane, options, fn.length - 1), context);
@@ -89,7 +98,7 @@ const UNTOLD: GuardContext = { trace: untraced, warn: () => undefined };
 /** Adds the defaults to options. Throws a `TypeError` that names the option that is missing. `parameters` counts those of the function. */
 function settingsFrom<Args extends unknown[]>(
   controlPlane: ControlPlane,
-  options: LooseGuardOptions<Args>,
+  options: LooseGuardOptions<Args> & OutcomeOptions<never>,
   parameters: number,
 ): Settings<Args> {
   const { agentId = controlPlane.agentId, actionType = options.tool, toArguments = ownArguments } = options;
@@ -119,19 +128,23 @@ function guarded<Args extends unknown[], Result>(
   options: Settings<Args>,
   context: GuardContext,
 ): Guarded<Args, Result | PendingApproval> {
-  const { abortWhenRevoked = true } = options;
   async function call(this: unknown, ...args: Args): Promise<Awaited<Result> | PendingApproval> {
     // Read at once, because the caller may change its arguments right after the call.
     const action = actionFrom({ options, args });
     return await context.trace(action, async (steps) => {
-      const requestId = options.requestId ?? createRequestId();
-      const asked = { requestId, controlPlane, options, warn: context.warn, trace: steps, args };
+      const asked: GuardedCall<Args> = {
+        requestId: options.requestId ?? createRequestId(),
+        // Of this call alone: another call with the same `requestId` must not hold the same claim.
+        claimId: createRequestId(),
+        controlPlane,
+        options,
+        warn: context.warn,
+        trace: steps,
+        args,
+      };
       const permitted = await permit(asked, action);
       if (permitted instanceof PendingApproval) return permitted;
-      options.signal?.throwIfAborted();
-      const run = (signal: AbortSignal): Result => fn.call(this, signal, ...permitted);
-      if (!abortWhenRevoked) return await run(options.signal ?? new AbortController().signal);
-      return await runWatched(controlPlane.watchAgent(options.agentId), options, run);
+      return await carryOut(asked, permitted, (signal) => fn.call(this, signal, ...permitted.args));
     });
   }
   const withOptions = (given: GuardCallOptions) => guarded(controlPlane, fn, withCallOptions(options, given), context);
@@ -149,20 +162,38 @@ function withCallOptions<Options extends GuardCallOptions>(options: Options, giv
   };
 }
 
+/** A call that may run. */
+interface Permitted<Args extends unknown[]> {
+  readonly args: Args;
+  /** The decision whose action the call has claimed; undefined for a call that runs unchecked, or only asks. */
+  readonly claimed: InterceptResult | undefined;
+}
+
 /** Resolves with the parameters with which the function may run, or with the approval if the call does not wait for it. */
 async function permit<Args extends unknown[]>(
   call: GuardedCall<Args>,
   action: InterceptAction,
-): Promise<PendingApproval | Args> {
-  const result = await decideOrRun(call, { ...action, requestId: call.requestId });
-  if (result === undefined) return call.args;
-  if (result.decision === "escalate") {
-    if (call.options.waitOnEscalate === false) return new PendingApproval(result, askedIn(result, action), action);
-    return (await awaitApproval(call, action, result)).args;
-  }
+): Promise<PendingApproval | Permitted<Args>> {
+  const claimId = call.options[ASKS_ONLY] === true ? undefined : call.claimId;
+  const result = await decideOrRun(call, { ...action, requestId: call.requestId, claimId });
+  if (result === undefined) return { args: call.args, claimed: undefined };
+  if (result.decision !== "escalate") return await permitAllowed(call, action, result);
+  if (call.options.waitOnEscalate === false) return new PendingApproval(result, askedIn(result, action), action);
+  return await awaitApproval(call, action, result);
+}
+
+/** Claims an allowed action for its call, which may run then. */
+async function permitAllowed<Args extends unknown[]>(
+  call: GuardedCall<Args>,
+  action: InterceptAction,
+  result: InterceptResult,
+): Promise<Permitted<Args>> {
   assertAllowed(result, action);
-  assertUnchanged(call, action, result);
-  return call.args;
+  const claimed = call.options[ASKS_ONLY] === true ? undefined : await claimAllowed(call, result);
+  return await orGiveUp(call, claimed ?? result, () => {
+    assertUnchanged(call, action, result);
+    return { args: call.args, claimed };
+  });
 }
 
 /** Returns the id of a decision's escalation. */
@@ -172,14 +203,14 @@ function askedIn(result: InterceptResult, action: InterceptAction): string {
 }
 
 /**
- * Waits until an approval admits this call. Returns the call as approved: with other parameters if a person edited the arguments
- * and the options accept edits.
+ * Waits until an approval admits this call, and claims its action. Returns the call as approved: with other parameters if a person edited
+ * the arguments and the options accept edits.
  */
 async function awaitApproval<Args extends unknown[]>(
   asked: GuardedCall<Args>,
   askedAction: InterceptAction,
   escalated: InterceptResult,
-): Promise<GuardedCall<Args>> {
+): Promise<Permitted<Args>> {
   const { escalationTimeout = DEFAULT_ESCALATION_TIMEOUT } = asked.options;
   const endsAt = performance.now() + escalationTimeout * 1000;
   let [call, action] = [asked, askedAction];
@@ -202,11 +233,7 @@ async function awaitApproval<Args extends unknown[]>(
     const approved = { ...actionFrom(call), ...(approvedId !== null && { escalationId: approvedId }), requestId };
     const result = await decide(call, approved);
     const waitsOn = approvedId === null && result.decision === "escalate";
-    if (!(waitsOn || isSpent(result))) {
-      assertAllowed(result, approved);
-      assertUnchanged(call, action, result);
-      return call;
-    }
+    if (!(waitsOn || isSpent(result))) return await permitAllowed(call, action, result);
     // Another call for the same action was admitted, or the edited action now needs an approval, so this call waits for the next approval.
     waiting = result;
   }
@@ -317,11 +344,16 @@ async function decideOrRun<Args extends unknown[]>(
   const { onUnchecked, onUnreachable = "block" } = call.options;
   // INVARIANT: only an intercept that sent nothing lets a call pass unchecked; an exception of `onDecision` never does.
   const asked = await intercept(call, action).catch(unansweredOrThrow);
-  if ("decision" in asked || asked.reached || onUnreachable !== "allow") return await heed(call, action, asked);
+  if ("decision" in asked || asked.reached || onUnreachable !== "allow" || mayBeClaimed(call))
+    return await heed(call, action, asked);
   await onUnchecked?.(asked, action);
   call.trace.ranUnchecked();
   return undefined;
 }
+
+/** Tests for a call whose action an earlier call may have claimed: it needs an answer. */
+const mayBeClaimed = <Args extends unknown[]>({ options }: GuardedCall<Args>): boolean =>
+  options[ASKS_ONLY] !== true && (options.requestId !== undefined || options.escalationId !== undefined);
 
 /** Returns the decision on an action of which an earlier decision is known, so that it never runs unchecked. */
 async function decide<Args extends unknown[]>(
@@ -342,9 +374,25 @@ async function heed<Args extends unknown[]>(
     throw new AgentBlockedError(`the action could not be decided: ${asked.message}`, null, { forModel, cause: asked });
   }
   call.trace.decided(asked);
-  warnOfTool(call, asked);
-  await call.options.onDecision?.(asked, action);
-  return asked;
+  return await orGiveUp(call, asked, async () => {
+    warnOfTool(call, asked);
+    await call.options.onDecision?.(asked, action);
+    return asked;
+  });
+}
+
+/** Runs a step of a call. If it fails, the call does not run, and gives up an action that was allowed. */
+async function orGiveUp<Args extends unknown[], Value>(
+  call: GuardedCall<Args>,
+  result: InterceptResult,
+  step: () => Value | Promise<Value>,
+): Promise<Value> {
+  try {
+    return await step();
+  } catch (error) {
+    giveUp(call, result);
+    throw error;
+  }
 }
 
 /** Warns of a tool that is not registered: a mistyped name would keep rules on its arguments from calls, unnoticed. */
@@ -355,33 +403,24 @@ function warnOfTool<Args extends unknown[]>({ options, warn }: GuardedCall<Args>
   );
 }
 
-/** Milliseconds to wait for a decision after its call was cancelled, so that its escalation can be withdrawn. */
-const LATE_DECISION_MS = 2_000;
-
 /**
  * Requests the decision on an action. When the call is cancelled meanwhile, it rejects at once, and withdraws the request for
- * approval if the decision in flight escalates.
+ * approval if the decision in flight escalates, or gives the action up if it is allowed.
  */
 async function intercept<Args extends unknown[]>(
-  { controlPlane, options: { signal, timeoutMs } }: GuardedCall<Args>,
+  call: GuardedCall<Args>,
   action: InterceptAction,
 ): Promise<InterceptResult> {
-  if (signal === undefined) return await controlPlane.intercept(action, { timeoutMs });
-  signal.throwIfAborted();
-  const leaving = new AbortController();
-  const sent = controlPlane.intercept(action, { signal: leaving.signal, timeoutMs });
-  try {
-    return await unlessAborted(sent, signal);
-  } catch (error) {
-    if (signal.aborted) {
-      const cancel = later(LATE_DECISION_MS, () => leaving.abort());
-      const late = ({ escalationId }: InterceptResult): void => {
-        if (escalationId !== null) withdraw(controlPlane, escalationId);
-      };
-      sent.then(late, () => undefined).finally(cancel);
-    }
-    throw error;
-  }
+  const { controlPlane, options } = call;
+  const { signal, timeoutMs } = options;
+  return await unlessCancelled(
+    signal,
+    (leaving) => controlPlane.intercept(action, { signal: leaving, timeoutMs }),
+    (late) => {
+      if (late.escalationId !== null) withdraw(controlPlane, late.escalationId);
+      giveUp(call, late);
+    },
+  );
 }
 
 /** Returns the fault if the control plane did not answer; throws any other fault. */
@@ -395,7 +434,7 @@ function actionFrom<Args extends unknown[]>({
   args,
   content,
 }: Pick<GuardedCall<Args>, "options" | "args" | "content">): InterceptAction {
-  const { agentId, actionType, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId } = options;
+  const { agentId, actionType, tool, sessionId, onBehalfOf, grantId, intentContractId, escalationId, report } = options;
   // Copied, so that later changes to the arguments do not change the action that was sent.
   const values = JSON.parse(JSON.stringify(options.toArguments(...args))) as Record<string, unknown>;
   return {
@@ -409,6 +448,7 @@ function actionFrom<Args extends unknown[]>({
     escalationId,
     actionContent: content ?? options.toContent?.(...args) ?? JSON.stringify(values),
     metadata: { ...options.metadata, arguments: values },
+    ...(report === false && { report }),
   };
 }
 
@@ -440,38 +480,46 @@ function named({ actionType }: InterceptAction): string {
   return `\`${actionType}\``;
 }
 
+/** How a function ended, with its report, which never rejects. */
+type Ended<Result> = ({ readonly result: Awaited<Result> } | { readonly error: unknown }) & {
+  readonly reported: Promise<void>;
+};
+
 /**
- * Runs a function until it is done or its agent must stop. In the second case it rejects with the `AgentStoppedError` at once and
- * aborts the function's signal with the same error. If the agent is already known to be stopped, the function does not run.
- * Closes the watch. The caller's cancellation aborts the function's signal too, and the function decides how the call ends.
+ * Runs the function of a call and reports how it ended. The result waits for the report, so that the next decision finds what this action
+ * came to, unless the call is cancelled. A function that goes on after its agent was stopped is reported when it ends.
  */
-async function runWatched<Result>(
-  watch: AgentWatch,
-  { agentId, sessionId, signal: caller }: GuardCallOptions & { readonly agentId: string },
-  run: (signal: AbortSignal) => Result,
+async function carryOut<Args extends unknown[], Result>(
+  call: GuardedCall<Args>,
+  { claimed }: Permitted<Args>,
+  fn: (signal: AbortSignal) => Result,
 ): Promise<Awaited<Result>> {
-  const stopped = new AbortController();
-  const { promise: stop, reject } = createDeferred<never>();
-  stop.catch(() => undefined);
-  const stopWith = (error: unknown): void => {
-    // Rejects first: otherwise the function's own error about its signal could win the race.
-    reject(error);
-    stopped.abort(error);
-  };
-  const onAbort = () => stopWith(watch.signal.reason);
-  const onLeave = () => stopped.abort(caller?.reason);
-  try {
-    watch.signal.throwIfAborted();
-    watch.signal.addEventListener("abort", onAbort, { once: true });
-    caller?.addEventListener("abort", onLeave, { once: true });
-    if (sessionId !== undefined) {
-      watch.onSessionKilled(sessionId, () => stopWith(new AgentStoppedError(agentId, { change: "killed", sessionId })));
+  const { controlPlane, options } = call;
+  const { agentId, abortWhenRevoked = true, signal: caller } = options;
+  let isStarted = false;
+  const run = async (signal: AbortSignal): Promise<Ended<Result>> => {
+    isStarted = true;
+    const report = (send: (decisionId: string) => Promise<void>): Promise<void> =>
+      claimed === undefined ? Promise.resolve() : send(claimed.decisionId);
+    let result: Awaited<Result>;
+    try {
+      result = await fn(signal);
+    } catch (error) {
+      return { error, reported: report((decisionId) => reportThrown(call, decisionId, error, signal)) };
     }
-    stopped.signal.throwIfAborted();
-    return await Promise.race([stop, run(stopped.signal)]);
-  } finally {
-    watch.signal.removeEventListener("abort", onAbort);
-    caller?.removeEventListener("abort", onLeave);
-    watch.close();
+    return { result, reported: report((decisionId) => reportReturned(call, decisionId, result)) };
+  };
+  let ended: Ended<Result>;
+  try {
+    caller?.throwIfAborted();
+    ended = abortWhenRevoked
+      ? await runWatched(controlPlane.watchAgent(agentId), options, run)
+      : await run(caller ?? new AbortController().signal);
+  } catch (error) {
+    if (!isStarted && claimed !== undefined) giveUp(call, claimed);
+    throw error;
   }
+  await (caller === undefined ? ended.reported : unlessAborted(ended.reported, caller).catch(() => undefined));
+  if ("error" in ended) throw ended.error;
+  return ended.result;
 }

@@ -2,6 +2,7 @@ export type { AgentWatch } from "./agent-watch.ts";
 export {
   AgentBlockedError,
   AgentStoppedError,
+  AlreadyClaimedError,
   type DecisionDetails,
   EscalationTimeoutError,
   type StopDetails,
@@ -18,16 +19,12 @@ export type {
   GuardCallOptions,
   Guarded,
   GuardOptions,
+  OutcomeOptions,
   Stoppable,
   UnwaitingGuardOptions,
 } from "./guard-options.ts";
-export type {
-  ChannelCallOptions,
-  InterceptAction,
-  InterceptChannel,
-  InterceptReason,
-  InterceptResult,
-} from "./intercept-call.ts";
+export type { InterceptAction, InterceptReason, InterceptResult } from "./intercept-call.ts";
+export type { ActionClaim, ClaimResult, OutcomeReport } from "./outcome-calls.ts";
 export { PendingApproval } from "./pending-approval.ts";
 export {
   ControlPlaneRequestError,
@@ -36,6 +33,7 @@ export {
   type RequestFieldViolation,
   requestErrorFrom,
 } from "./request-error.ts";
+export type { ChannelCallOptions, InterceptChannel } from "./routes.ts";
 export type { ScrubFinding, ScrubOptions, ScrubResult } from "./scrub.ts";
 export type { Tracer, TracerSpan } from "./trace.ts";
 export {

@@ -1,18 +1,15 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import type { Client } from "@connectrpc/connect";
 import {
-  type EnforcementService,
   type InterceptRequest,
   InterceptRequestSchema,
   type InterceptResponse,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Decision, DecisionPath, type Reason } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { createBackOff } from "../async/back-off.ts";
 import { retryAfterMs } from "../retry/retry-after.ts";
-import { ControlPlaneRequestError, isTransient, requestErrorFrom } from "./request-error.ts";
+import { ControlPlaneRequestError } from "./request-error.ts";
 import { createRequestId } from "./request-id.ts";
-import { sleep } from "./timers.ts";
+import { type ChannelCallOptions, callOver, type InterceptRoutes } from "./routes.ts";
 
 /** An action that an agent is about to perform. */
 export interface InterceptAction {
@@ -38,6 +35,13 @@ export interface InterceptAction {
   readonly escalationId?: string | undefined;
   /** Idempotency key, a UUID: a repeated call with the same id and action returns the first decision. Default: a new one. */
   readonly requestId?: string | undefined;
+  /**
+   * Claims the action for the caller if it is allowed, with an id of the caller's choice, a UUID: a repeat with the same id is
+   * `claimed`, with another one it is not, and MUST NOT run the action. Default: the caller claims nothing.
+   */
+  readonly claimId?: string | undefined;
+  /** False if the caller does not report the outcome: a claim alone then does not track it. Default true. */
+  readonly report?: boolean | undefined;
 }
 
 /** One reason for a decision. */
@@ -102,40 +106,14 @@ export interface InterceptResult {
   readonly replayed: boolean;
   /** The registered tool that the action calls; null if it calls none that is registered. */
   readonly tool: string | null;
-}
-
-/** Limits of one attempt to get a decision. */
-export interface ChannelCallOptions {
-  readonly signal: AbortSignal | undefined;
-  /** Milliseconds. */
-  readonly timeoutMs: number;
-}
-
-/** A faster route than one call per action: many actions share one connection. */
-export interface InterceptChannel {
-  /** Tests whether a call may be sent now: not while the channel recovers, not after `close()`, and not with an id in flight. */
-  accepts(requestId: string): boolean;
   /**
-   * Decides one action; `requestId` MUST be set. Rejects with the signal's reason, or with a `ControlPlaneRequestError`. Its code
-   * is UNAVAILABLE if the channel broke; the action may then have been decided or not.
+   * True if the action is claimed by the `claimId` of the request, false if it is not, and the caller MUST NOT run it; null for an action
+   * that is not allowed, and for a request without `claimId`.
    */
-  intercept(request: InterceptRequest, options: ChannelCallOptions): Promise<InterceptResponse>;
-  /** Closes the connection; calls in flight reject with UNAVAILABLE. */
-  close(): void;
+  readonly claimed: boolean | null;
+  /** True if the outcome of the action is tracked: unless it is reported, it becomes `unknown`. */
+  readonly reportOutcome: boolean;
 }
-
-/** The routes to a decision. */
-export interface InterceptRoutes {
-  readonly client: Client<typeof EnforcementService>;
-  /** Preferred route whenever it accepts. Undefined means one call per action. */
-  readonly channel: InterceptChannel | undefined;
-}
-
-const FIRST_PAUSE_MS = 50;
-const MAX_PAUSE_MS = 2_000;
-
-/** Share of the remaining time after which an unresponsive route is replaced by another route or a new connection. */
-const UNRESPONSIVE_SHARE = 0.5;
 
 /**
  * Sends an action. While a route is broken, unresponsive or not yet available, it retries with the same `request_id`, so that the
@@ -145,64 +123,19 @@ const UNRESPONSIVE_SHARE = 0.5;
 export async function callIntercept(
   routes: InterceptRoutes,
   action: InterceptAction,
-  { signal, timeoutMs }: ChannelCallOptions,
+  limits: ChannelCallOptions,
 ): Promise<InterceptResult> {
   const request = interceptRequestFrom(action);
-  const endsAt = performance.now() + timeoutMs;
-  const backOff = createBackOff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
-  let timedOutBefore = false;
-  let mayHaveArrived = false;
-  for (;;) {
-    signal?.throwIfAborted();
-    const remainingMs = endsAt - performance.now();
-    const limits = { signal, timeoutMs: timedOutBefore ? remainingMs : remainingMs * UNRESPONSIVE_SHARE };
-    const channel = timedOutBefore ? undefined : readyChannel(routes, request);
-    try {
-      const sent = channel === undefined ? sendAlone(routes, request, limits) : channel.intercept(request, limits);
-      return interceptResultFrom(await sent);
-    } catch (error) {
-      signal?.throwIfAborted();
-      const fault = arrivedBefore(requestErrorFrom(error), mayHaveArrived);
-      mayHaveArrived = fault.reached;
-      if (fault.code === "DEADLINE_EXCEEDED" && !timedOutBefore) timedOutBefore = true;
-      else await pauseOrThrow(fault, endsAt, backOff.next(), signal);
-    }
-  }
-}
-
-/** Returns the fault of an attempt, which counts as one of all attempts: an earlier one may have been decided. */
-function arrivedBefore(fault: ControlPlaneRequestError, mayHaveArrived: boolean): ControlPlaneRequestError {
-  if (fault.reached || !mayHaveArrived) return fault;
-  const message = `${fault.message}; an earlier attempt may have been decided`;
-  return new ControlPlaneRequestError(fault.code, message, { ...fault, reached: true, cause: fault.cause });
-}
-
-function readyChannel(
-  { channel }: InterceptRoutes,
-  { requestId = "" }: InterceptRequest,
-): InterceptChannel | undefined {
-  return channel?.accepts(requestId) ? channel : undefined;
-}
-
-async function sendAlone(
-  { client }: InterceptRoutes,
-  request: InterceptRequest,
-  { signal, timeoutMs }: ChannelCallOptions,
-): Promise<InterceptResponse> {
-  // Transports take 0 and less as no limit.
-  const limit = { timeoutMs: Math.max(1, Math.ceil(timeoutMs)) };
-  return await client.intercept(request, signal === undefined ? limit : { ...limit, signal });
-}
-
-/** Pauses before the next attempt. Throws if the fault is final or the pause would outlast the call. */
-async function pauseOrThrow(
-  fault: ControlPlaneRequestError,
-  endsAt: number,
-  pauseMs: number,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  if (!isTransient(fault) || performance.now() + pauseMs >= endsAt) throw fault;
-  await sleep(pauseMs, signal);
+  const response = await callOver(
+    routes,
+    {
+      requestId: request.requestId ?? "",
+      overChannel: (channel, options) => channel.intercept(request, options),
+      alone: (client, options) => client.intercept(request, options),
+    },
+    limits,
+  );
+  return interceptResultFrom(response);
 }
 
 function interceptRequestFrom(action: InterceptAction): InterceptRequest {
@@ -236,6 +169,8 @@ function interceptResultFrom(response: InterceptResponse): InterceptResult {
     reasons: response.reasons.map(reasonFrom),
     replayed: response.replayed,
     tool: response.tool ?? null,
+    claimed: response.claimed ?? null,
+    reportOutcome: response.reportOutcome,
   };
 }
 

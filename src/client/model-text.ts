@@ -53,6 +53,16 @@ export function refusedText(actionType: string, message: string): string {
   return notCarriedOut(actionType, sentence(message));
 }
 
+/** Text about an action that another call runs or has run. */
+export function alreadyRunText(actionType: string): string {
+  return `${notCarriedOut(actionType, "an equal call with the same id runs it, or has run it already.")} Do not try it again.`;
+}
+
+/** Text about an allowed action that may no longer run, with the message of the control plane. */
+export function claimRefusedText(actionType: string, message: string): string {
+  return notCarriedOut(actionType, sentence(message.replace(/^decision `[^`]*`/, "it")));
+}
+
 /** Text about an agent that must stop. */
 export function stoppedText(what: string): string {
   return `Stop now: ${what}. Take no further action.`;

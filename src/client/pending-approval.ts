@@ -15,6 +15,8 @@ export class PendingApproval implements InterceptResult {
   readonly reasons: readonly InterceptReason[];
   readonly replayed: boolean;
   readonly tool: string | null;
+  readonly claimed = null;
+  readonly reportOutcome = false;
   /** The action as it was intercepted. */
   readonly action: InterceptAction;
   /** Time from which the action needs no approval, if only limits asked for one and nothing else happens; else null. */

@@ -63,7 +63,21 @@ describe("adapters of the client library", () => {
     registerWith: service.admin,
     agentId,
     acceptEdits: true,
+    // Whatever was asked for.
+    amount: (_result: unknown, name: string) => (name.endsWith("pay") ? 5 : undefined),
   });
+
+  /** Waits until the last decision of an agent, which its call claimed, has an outcome. */
+  async function expectOutcome(agentId: string, want: { status: string; amount?: number }): Promise<void> {
+    await until(async () => {
+      const path = `GET /v1/enforce/decisions?agent_id=${agentId}&page_size=1`;
+      const { decisions } = (await service.rest(path)) as unknown as {
+        decisions: { claim: object | null; outcome: { status: string; amount: number | null } | null }[];
+      };
+      const [{ claim, outcome } = { claim: null, outcome: null }] = decisions;
+      return claim !== null && outcome?.status === want.status && (outcome.amount ?? undefined) === want.amount;
+    });
+  }
 
   /** A model of the AI SDK that calls the tool once, and then says what it read. */
   const aiModel = (args: object): LanguageModel =>
@@ -188,6 +202,21 @@ describe("adapters of the client library", () => {
 
   const frameworks = [aiSdk(false), aiSdk(true), openaiAgents, langchain, mcp("2025-11-25"), mcp("2026-07-28")];
 
+  it("report a result of an MCP server that says `isError` as failed, and give it to the model.", async () => {
+    const client = await connectStateless(new URL(upstream.url));
+    const agentId = await service.agent();
+    const options = { controlPlane: service.admin, agentId, server: "bank" };
+    const broken = Object.assign(Object.create(client) as typeof client, {
+      callTool: async () => ({ content: [], isError: true }),
+    });
+    try {
+      expect(await guardClient(broken, options).callTool({ name: "ping" })).to.include({ isError: true });
+      await expectOutcome(agentId, { status: "failed" });
+    } finally {
+      await client.close();
+    }
+  });
+
   /** The escalation that an agent waits for. */
   async function pendingOf(agentId: string): Promise<string> {
     let id = "";
@@ -222,6 +251,7 @@ describe("adapters of the client library", () => {
         expect(paid).to.deep.equal([{ amount: 5, to: "ACME" }]);
         expect(read).to.contain("5");
         expect(await service.decisionIdsOf(agentId)).to.have.length(1);
+        await expectOutcome(agentId, { status: "succeeded", amount: 5 });
       });
 
       it("tells the model why a call was blocked, and does not run it.", async () => {
@@ -235,6 +265,7 @@ describe("adapters of the client library", () => {
         const calling = framework.call(agentId, { amount: 500, to: "ACME" });
         await service.resolve(await pendingOf(agentId), "approved");
         expect((await calling).paid).to.deep.equal([{ amount: 500, to: "ACME" }]);
+        await expectOutcome(agentId, { status: "succeeded", amount: 5 });
       });
 
       it("tells the model what a person said who rejected it.", async () => {
@@ -283,6 +314,27 @@ describe("adapters of the client library", () => {
       served = [];
     });
 
+    /** A handler's answer by the amount: 502 is a response of its own, and a negative amount none. */
+    const statusOf = (amount: number): number => (amount === 502 ? 502 : 200);
+
+    async function expectReported(url: string): Promise<void> {
+      await post(url, 6);
+      await expectOutcome(agentId, { status: "succeeded" });
+      expect((await post(url, 502)).status).to.equal(502);
+      await expectOutcome(agentId, { status: "failed" });
+      const leaving = new AbortController();
+      const sent = fetch(url, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ amount: -1 }),
+        signal: leaving.signal,
+      }).catch(() => undefined);
+      await until(() => served.includes("-1"));
+      leaving.abort();
+      await sent;
+      await expectOutcome(agentId, { status: "pending" });
+    }
+
     const guardOptions = () => ({ controlPlane: service.admin, agentId, tool: "refunds.send" });
 
     async function post(url: string, amount: number): Promise<Response> {
@@ -306,13 +358,16 @@ describe("adapters of the client library", () => {
     it("let an Express handler run only if its request may pass.", async () => {
       const app = express().use(express.json());
       app.post("/refunds", expressGuard(guardOptions()), (request, response) => {
-        served.push(String((request.body as { amount: number }).amount));
-        response.json({ ok: true });
+        const { amount } = request.body as { amount: number };
+        served.push(String(amount));
+        if (amount >= 0) response.status(statusOf(amount)).json({ ok: true });
       });
       const server = app.listen(0, "127.0.0.1");
       await once(server, "listening");
       try {
-        await expectGuarded(`http://127.0.0.1:${(server.address() as AddressInfo).port}/refunds`);
+        const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/refunds`;
+        await expectGuarded(url);
+        await expectReported(url);
       } finally {
         server.close();
       }
@@ -320,12 +375,16 @@ describe("adapters of the client library", () => {
 
     it("let a Fastify handler run only if its request may pass.", async () => {
       const app = fastify();
-      app.post("/refunds", { preHandler: fastifyGuard(guardOptions()) }, async (request) => {
-        served.push(String((request.body as { amount: number }).amount));
-        return { ok: true };
+      app.post("/refunds", { preHandler: fastifyGuard(guardOptions()) }, async (request, reply) => {
+        const { amount } = request.body as { amount: number };
+        served.push(String(amount));
+        if (amount < 0) return await new Promise((resolve) => reply.raw.once("close", resolve));
+        return await reply.code(statusOf(amount)).send({ ok: true });
       });
       try {
-        await expectGuarded(`${await app.listen({ port: 0, host: "127.0.0.1" })}/refunds`);
+        const url = `${await app.listen({ port: 0, host: "127.0.0.1" })}/refunds`;
+        await expectGuarded(url);
+        await expectReported(url);
       } finally {
         await app.close();
       }

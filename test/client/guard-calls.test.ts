@@ -4,6 +4,7 @@ import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_
 import {
   AgentBlockedError,
   AgentStoppedError,
+  AlreadyClaimedError,
   type ControlPlane,
   type ControlPlaneRequestError,
   createControlPlane,
@@ -67,7 +68,8 @@ describe("single calls of a guarded function", () => {
       const { call, seen } = guarded();
       const requestId = randomUUID();
       const own = call.with({ sessionId, onBehalfOf: principal }).with({ requestId });
-      expect([await own(1), await call(2), await own(1)]).to.deep.equal(["paid 1", "paid 2", "paid 1"]);
+      expect([await own(1), await call(2)]).to.deep.equal(["paid 1", "paid 2"]);
+      expect(await rejection(own(1))).to.be.instanceOf(AlreadyClaimedError);
       const [first, other, again] = seen as [InterceptResult, InterceptResult, InterceptResult];
       expect([first.replayed, other.replayed, again.replayed]).to.deep.equal([false, false, true]);
       expect(again.decisionId).to.equal(first.decisionId);

@@ -6,6 +6,7 @@ import { expect } from "chai";
 import {
   AgentBlockedError,
   AgentStoppedError,
+  AlreadyClaimedError,
   type ControlPlane,
   ControlPlaneRequestError,
   createControlPlane,
@@ -71,7 +72,7 @@ interface Step {
 }
 
 interface WantedError {
-  readonly kind: "blocked" | "timeout" | "stopped" | "request" | "cancelled" | "option";
+  readonly kind: "blocked" | "claimed" | "timeout" | "stopped" | "request" | "cancelled" | "option";
   readonly decision?: "block" | "escalate" | null;
   readonly code?: string | readonly string[];
   readonly reason?: string | null;
@@ -90,6 +91,7 @@ interface Want {
   readonly decisions: readonly string[];
   readonly would_decide?: readonly string[];
   readonly escalation?: object;
+  readonly reported?: string;
 }
 
 /** Reads the scenarios. */
@@ -381,6 +383,9 @@ class Attempt {
     await eventually({ decisions: want }, read);
     const last = (await this.#decisions()).at(-1);
     if (last === undefined) return;
+    const { reported } = this.#scenario.want;
+    if (reported !== undefined)
+      await eventually({ status: reported }, async () => (await this.#decisions()).at(-1).outcome ?? {});
     const { receipt } = await this.#world.rest(`GET /v1/enforce/decisions/${last.decision_id}`);
     expect(receipt.observed.map((each: Json) => each.would_decide)).to.deep.equal(observed);
   }
@@ -410,8 +415,10 @@ async function eventually(want: object, read: () => Promise<object>): Promise<vo
 const KINDS: Readonly<Record<WantedError["kind"], (error: unknown) => boolean>> = {
   blocked: (error) =>
     error instanceof AgentBlockedError &&
+    !(error instanceof AlreadyClaimedError) &&
     !(error instanceof EscalationTimeoutError) &&
     !(error instanceof AgentStoppedError),
+  claimed: (error) => error instanceof AlreadyClaimedError,
   timeout: (error) => error instanceof EscalationTimeoutError,
   stopped: (error) => error instanceof AgentStoppedError,
   request: (error) => error instanceof ControlPlaneRequestError,

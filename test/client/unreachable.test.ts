@@ -150,7 +150,7 @@ describe("a guarded function that may run unchecked", () => {
     const { cause } = await rejection(call());
     expect(cause).to.include({ code: "UNAVAILABLE", reached: true });
     expect((cause as Error).message).to.match(
-      /ECONNREFUSED 127\.0\.0\.1:\d+; an earlier attempt may have been decided$/,
+      /ECONNREFUSED 127\.0\.0\.1:\d+; an earlier attempt may have been served$/,
     );
     expect(runs()).to.equal(0);
   });

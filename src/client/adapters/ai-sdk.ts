@@ -51,12 +51,14 @@ export function guardTools<Tools extends ToolSet>(tools: Tools, options: ToolGua
     if (tool === undefined || (tool as { execute?: Execute }).execute === undefined) return undefined;
     const requestId = createRequestId();
     requestIds.set(toolCallId, requestId);
-    const approved = async () => "approved" as const;
     const denied = (reason: string) => {
       requestIds.delete(toolCallId);
       return { type: "denied", reason } as const;
     };
-    return guard.call(toolOf(toolName, tool), argumentsFrom(input), approved, denied, { requestId });
+    const status = await guard.ask(toolOf(toolName, tool), argumentsFrom(input), denied, requestId);
+    if (status !== "unchecked") return status;
+    requestIds.delete(toolCallId);
+    return "approved";
   };
   return { tools: guarded, toolApproval };
 }

@@ -1,4 +1,6 @@
 import { AgentBlockedError } from "../blocked-error.ts";
+import { UnknownEndError } from "../claimed-action.ts";
+import { createDeferred } from "../deferred.ts";
 import { ControlPlaneRequestError, isUnreachable } from "../request-error.ts";
 import { type ToolArguments, ToolGuard, type ToolGuardOptions } from "./tool-guard.ts";
 
@@ -6,7 +8,7 @@ export type { ToolGuardOptions } from "./tool-guard.ts";
 
 /** Options that turn the requests to a route into actions. `Request` is the framework's type. */
 export interface RouteGuardOptions<Request>
-  extends Omit<ToolGuardOptions, "agentId" | "actionType" | "whenRefused" | "registerWith" | "acceptEdits"> {
+  extends Omit<ToolGuardOptions, "agentId" | "actionType" | "whenRefused" | "registerWith" | "acceptEdits" | "amount"> {
   /** The calling agent, for all requests or by request. Default: the control plane's `agentId`. */
   readonly agentId?: string | ((request: Request) => string | Promise<string>) | undefined;
   /** Tool and action type of the route, such as `payments.send`. */
@@ -16,8 +18,9 @@ export interface RouteGuardOptions<Request>
 }
 
 interface Closable {
+  readonly statusCode?: number;
   readonly writableFinished?: boolean;
-  once(event: "close", listener: () => void): unknown;
+  once(event: "close" | "finish", listener: () => void): unknown;
 }
 
 /** Response to a refused request. */
@@ -27,7 +30,8 @@ interface Refusal {
 }
 
 /**
- * Middleware for Express: decides a request before later handlers run, and answers a refused request with 403 and the reasons.
+ * Middleware for Express: decides a request before later handlers run, and answers a refused request with 403 and the reasons. Reports
+ * the request by the status of its response: `failed` from 400 on. It reports nothing if the caller disconnects before the response.
  */
 export function expressGuard<Request extends { readonly body?: unknown }>(options: RouteGuardOptions<Request>) {
   return (
@@ -44,7 +48,7 @@ export function expressGuard<Request extends { readonly body?: unknown }>(option
 
 /**
  * A `preHandler` hook for Fastify: decides a request before its handler runs, and answers a refused request with 403 and the
- * reasons.
+ * reasons. Reports the request as `expressGuard` does.
  */
 export function fastifyGuard<Request extends { readonly body?: unknown }>(options: RouteGuardOptions<Request>) {
   return async (
@@ -58,8 +62,8 @@ export function fastifyGuard<Request extends { readonly body?: unknown }>(option
 }
 
 /**
- * Decides a request. Resolves with the response if it is refused. Rejects with a fault of the options, and when the caller
- * disconnects.
+ * Decides a request. Resolves with the response if it is refused, and with undefined once its handler may run. Rejects with a fault of the
+ * options, and when the caller disconnects before.
  */
 async function decide<Request extends { readonly body?: unknown }>(
   { agentId, tool, toArguments = bodyOf, ...options }: RouteGuardOptions<Request>,
@@ -73,14 +77,36 @@ async function decide<Request extends { readonly body?: unknown }>(
   });
   const agent = typeof agentId === "function" ? await agentId(request) : agentId;
   const guard = new ToolGuard({ ...options, agentId: agent, abortWhenRevoked: false });
-  const passes = async () => undefined;
-  try {
-    const named = { name: tool, inputSchema: () => undefined };
-    return await guard.call(named, toArguments(request), passes, refusalFrom, { signal: leaving.signal });
-  } catch (error) {
-    if (error instanceof AgentBlockedError) return refusalFrom(error.forModel, error);
-    throw error;
-  }
+  const { promise: decided, resolve, reject } = createDeferred<Refusal | undefined>();
+  const handle = (): Promise<number> => {
+    const ended = responded(response);
+    resolve(undefined);
+    return ended;
+  };
+  const refuse = (message: string, error: AgentBlockedError): void => resolve(refusalFrom(message, error));
+  const named = { name: tool, inputSchema: () => undefined };
+  const given = { signal: leaving.signal, isFailure: (status: unknown) => Number(status) >= 400 };
+  // Goes on until the response is sent and reported.
+  guard.call(named, toArguments(request), handle, refuse, given).catch((error: unknown) => {
+    if (error instanceof AgentBlockedError) refuse(error.forModel, error);
+    else reject(error);
+  });
+  return await decided;
+}
+
+/**
+ * Resolves with the status of a response when it is sent. Rejects when the caller disconnects before: the handler may have carried out the
+ * action nevertheless.
+ */
+function responded(response: Closable): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const onEnd = (): void => {
+      if (response.writableFinished === true) resolve(response.statusCode ?? 200);
+      else reject(new UnknownEndError("the caller disconnected before the response"));
+    };
+    response.once("finish", onEnd);
+    response.once("close", onEnd);
+  });
 }
 
 function bodyOf({ body }: { readonly body?: unknown }): ToolArguments {

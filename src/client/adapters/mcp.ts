@@ -53,7 +53,7 @@ export function guardClient<Client extends McpClient>(client: Client, { server, 
       argumentsFrom(args),
       (allowed) => client.callTool({ ...params, arguments: { ...allowed } }, ...rest),
       (forModel) => ({ content: [{ type: "text", text: forModel }], isError: true }),
-      { signal: signalIn(rest) },
+      { signal: signalIn(rest), isFailure: isErrorResult },
     );
   };
   return new Proxy(client, {
@@ -65,6 +65,10 @@ export function guardClient<Client extends McpClient>(client: Client, { server, 
     },
   });
 }
+
+/** Tests for the result of a tool that failed. */
+const isErrorResult = (result: unknown): boolean =>
+  typeof result === "object" && result !== null && (result as { readonly isError?: unknown }).isError === true;
 
 function signalIn(rest: readonly unknown[]): AbortSignal | undefined {
   const last = rest.at(-1) as { readonly signal?: unknown } | undefined;

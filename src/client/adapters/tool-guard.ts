@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { ToolService } from "../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { AgentBlockedError, AgentStoppedError } from "../blocked-error.ts";
 import type { ControlPlane } from "../control-plane.ts";
-import type { GuardCallOptions, GuardOptions } from "../guard-options.ts";
+import { ASKS_ONLY, type GuardCallOptions, type GuardOptions, type OutcomeOptions } from "../guard-options.ts";
 
 /** Arguments of a tool call. */
 export type ToolArguments = Readonly<Record<string, unknown>>;
@@ -18,10 +18,11 @@ export interface GuardedTool {
 /** Options of every adapter, for the tools of one agent. */
 export interface ToolGuardOptions
   extends Pick<
-    GuardOptions<[ToolArguments]>,
-    | ("agentId" | "sessionId" | "onBehalfOf" | "grantId" | "intentContractId" | "metadata" | "escalationTimeout")
-    | ("escalationPollInterval" | "onUnreachable" | "onUnchecked" | "timeoutMs" | "abortWhenRevoked" | "onDecision")
-  > {
+      GuardOptions<[ToolArguments]>,
+      | ("agentId" | "sessionId" | "onBehalfOf" | "grantId" | "intentContractId" | "metadata" | "escalationTimeout")
+      | ("escalationPollInterval" | "onUnreachable" | "onUnchecked" | "timeoutMs" | "abortWhenRevoked" | "onDecision")
+    >,
+    Pick<OutcomeOptions<unknown>, "report"> {
   readonly controlPlane: ControlPlane;
   /**
    * Registers the schema of each tool before its first call, so that mandates can name its arguments. Needs a key of role
@@ -30,6 +31,11 @@ export interface ToolGuardOptions
   readonly registerWith?: ControlPlane | undefined;
   /** Action type of a call. Default: the tool's name. */
   readonly actionType?: ((tool: string) => string) | undefined;
+  /**
+   * Returns the amount that a call of a tool came to, by the result of the tool: budgets capture it in place of what was reserved. Default:
+   * what was reserved.
+   */
+  readonly amount?: ((result: unknown, tool: string) => number | undefined) | undefined;
   /** True runs a tool with the arguments that a person approved instead of its own. Default false. */
   readonly acceptEdits?: boolean | undefined;
   /**
@@ -38,6 +44,9 @@ export interface ToolGuardOptions
    */
   readonly whenRefused?: "result" | "throw" | undefined;
 }
+
+/** Options of single calls, with the test for a result that tells of a failure. */
+export type ToolCallOptions = GuardCallOptions & Pick<OutcomeOptions<unknown>, "isFailure">;
 
 /** Runs a tool, once, if the control plane allows it. */
 export type RunTool<Result> = (args: ToolArguments, signal: AbortSignal) => Result | Promise<Result>;
@@ -85,12 +94,53 @@ export class ToolGuard {
     args: ToolArguments,
     run: RunTool<Result>,
     refused: (forModel: string, error: AgentBlockedError) => Refused,
-    given: GuardCallOptions = {},
+    { isFailure, ...given }: ToolCallOptions = {},
   ): Promise<Result | Refused> {
-    const { controlPlane, registerWith, actionType, acceptEdits, whenRefused = "result", ...guarding } = this.#options;
+    const { amount } = this.#options;
+    const amountOf = amount === undefined ? undefined : (result: unknown) => amount(result, tool.name);
+    return await this.#guarded(tool, args, run, refused, given, { isFailure, amount: amountOf });
+  }
+
+  /**
+   * Decides a tool call, and waits for a person if it escalates, for one who runs it later by `call` with the same `requestId`. Resolves
+   * with `approved`, or with `unchecked` if no decision was made.
+   */
+  async ask<Refused>(
+    tool: GuardedTool,
+    args: ToolArguments,
+    refused: (forModel: string, error: AgentBlockedError) => Refused,
+    requestId: string,
+  ): Promise<"approved" | "unchecked" | Refused> {
+    let approved: "approved" | "unchecked" = "approved";
+    const onUnchecked: ToolGuardOptions["onUnchecked"] = (fault, action) => {
+      approved = "unchecked";
+      return this.#options.onUnchecked?.(fault, action);
+    };
+    const asking = { [ASKS_ONLY]: true, onUnchecked };
+    return await this.#guarded(tool, args, () => approved, refused, { requestId }, asking);
+  }
+
+  async #guarded<Result, Refused>(
+    tool: GuardedTool,
+    args: ToolArguments,
+    run: RunTool<Result>,
+    refused: (forModel: string, error: AgentBlockedError) => Refused,
+    given: GuardCallOptions,
+    more: OutcomeOptions<unknown> & Pick<ToolGuardOptions, "onUnchecked">,
+  ): Promise<Result | Refused> {
+    const {
+      controlPlane,
+      registerWith,
+      actionType,
+      acceptEdits,
+      amount,
+      whenRefused = "result",
+      ...guarding
+    } = this.#options;
     await this.register(tool);
     const action = {
       ...guarding,
+      ...more,
       tool: tool.name,
       actionType: this.actionTypeOf(tool.name),
       toArguments: (asked: ToolArguments) => asked,

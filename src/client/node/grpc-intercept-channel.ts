@@ -1,8 +1,10 @@
 import { createRequire } from "node:module";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import type { ClientDuplexStream, Client as GrpcClient, StatusObject } from "@grpc/grpc-js";
 import {
+  type ClaimDecisionRequest,
+  type ClaimDecisionResponse,
   EnforcementService,
   type InterceptRequest,
   type InterceptResponse,
@@ -11,12 +13,13 @@ import {
   InterceptStreamRequestSchema,
   type InterceptStreamResponse,
   InterceptStreamResponseSchema,
+  type ReportOutcomeRequest,
+  type ReportOutcomeResponse,
 } from "../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { StatusSchema } from "../../../gen/google/rpc/status_pb.js";
 import { createBackOff } from "../../async/back-off.ts";
 import { type Address, type AddressKind, addressFrom, HTTP_ADDRESS } from "../address.ts";
 import { createDeferred } from "../deferred.ts";
-import type { ChannelCallOptions, InterceptChannel } from "../intercept-call.ts";
 import {
   ControlPlaneRequestError,
   type RequestErrorCode,
@@ -24,6 +27,7 @@ import {
   requestErrorCodeFrom,
   requestErrorFrom,
 } from "../request-error.ts";
+import type { ChannelCallOptions, InterceptChannel } from "../routes.ts";
 import { later } from "../timers.ts";
 import { adviceFor, assertTls, type ClientTls } from "./tls.ts";
 
@@ -37,7 +41,7 @@ export interface GrpcInterceptChannelOptions {
 }
 
 /**
- * Creates a channel that sends every action over one gRPC stream and matches replies by `request_id`. The first call opens the
+ * Creates a channel that sends every action, claim and report over one gRPC stream and matches replies by `request_id`. The first call opens the
  * stream. After the stream broke, the first call after a pause (0.1 to 5 s, with jitter) reopens it. An open stream keeps the
  * process alive until `close()`.
  */
@@ -47,11 +51,18 @@ export function createGrpcInterceptChannel(options: GrpcInterceptChannelOptions)
 
 type InterceptStream = ClientDuplexStream<InterceptStreamRequest, InterceptStreamResponse>;
 
+/** Kinds of replies to what was sent, other than errors, and their messages. */
+interface Replies {
+  readonly response: InterceptResponse;
+  readonly claim: ClaimDecisionResponse;
+  readonly report: ReportOutcomeResponse;
+}
+
 /** A call in flight. Settles once; later replies are ignored. */
-interface PendingCall {
+interface PendingCall<Response = unknown> {
   /** `performance.now()` when it was sent. */
   readonly sentAt: number;
-  readonly response: Promise<InterceptResponse>;
+  readonly response: Promise<Response>;
   settle(result: InterceptStreamResponse["result"]): void;
   fail(error: ControlPlaneRequestError): void;
 }
@@ -83,24 +94,49 @@ class GrpcInterceptChannel implements InterceptChannel {
   }
 
   async intercept(request: InterceptRequest, options: ChannelCallOptions): Promise<InterceptResponse> {
-    const { requestId = "" } = request;
-    if (this.#closed) throw channelFault("the channel is closed");
-    options.signal?.throwIfAborted();
-    const call = createPendingCall(options, (late) => this.#onTimeout(late));
-    this.#pending.set(requestId, call);
-    try {
-      const stream = this.#stream ?? this.#open();
-      stream.write(create(InterceptStreamRequestSchema, { intercept: request }));
-      return await call.response;
-    } finally {
-      this.#pending.delete(requestId);
-    }
+    return await this.#send("response", request.requestId ?? "", { intercept: request }, options);
+  }
+
+  async claim(
+    request: ClaimDecisionRequest,
+    requestId: string,
+    options: ChannelCallOptions,
+  ): Promise<ClaimDecisionResponse> {
+    return await this.#send("claim", requestId, { requestId, claim: request }, options);
+  }
+
+  async report(
+    request: ReportOutcomeRequest,
+    requestId: string,
+    options: ChannelCallOptions,
+  ): Promise<ReportOutcomeResponse> {
+    return await this.#send("report", requestId, { requestId, report: request }, options);
   }
 
   close(): void {
     this.#closed = true;
     this.#breakStream(channelFault("the channel was closed"));
     this.#client?.close();
+  }
+
+  /** Sends one request, and resolves with its reply of the given kind. */
+  async #send<Kind extends keyof Replies>(
+    kind: Kind,
+    requestId: string,
+    request: MessageInitShape<typeof InterceptStreamRequestSchema>,
+    options: ChannelCallOptions,
+  ): Promise<Replies[Kind]> {
+    if (this.#closed) throw channelFault("the channel is closed");
+    options.signal?.throwIfAborted();
+    const call = createPendingCall(kind, options, (late) => this.#onTimeout(late));
+    this.#pending.set(requestId, call);
+    try {
+      const stream = this.#stream ?? this.#open();
+      stream.write(create(InterceptStreamRequestSchema, request));
+      return await call.response;
+    } finally {
+      this.#pending.delete(requestId);
+    }
   }
 
   #open(): InterceptStream {
@@ -142,11 +178,12 @@ class GrpcInterceptChannel implements InterceptChannel {
 }
 
 /** Creates a call that fails with DEADLINE_EXCEEDED when its time is up, and with the signal's reason when it aborts. */
-function createPendingCall(
+function createPendingCall<Kind extends keyof Replies>(
+  kind: Kind,
   { signal, timeoutMs }: ChannelCallOptions,
   onTimeout: (call: PendingCall) => void,
-): PendingCall {
-  const { promise: response, resolve, reject } = createDeferred<InterceptResponse>();
+): PendingCall<Replies[Kind]> {
+  const { promise: response, resolve, reject } = createDeferred<Replies[Kind]>();
   const onAbort = () => reject(signal?.reason);
   signal?.addEventListener("abort", onAbort, { once: true });
   const cancel = later(timeoutMs, () => {
@@ -158,14 +195,14 @@ function createPendingCall(
     signal?.removeEventListener("abort", onAbort);
   };
   response.then(release, release);
-  const call: PendingCall = {
+  const call: PendingCall<Replies[Kind]> = {
     sentAt: performance.now(),
     response,
     fail: reject,
-    settle({ case: kind, value }) {
-      if (kind === "response") resolve(value);
-      else if (kind === "error") reject(replyFault(value));
-      else reject(channelFault("the control plane sent an empty reply"));
+    settle(result) {
+      if (result.case === "error") reject(replyFault(result.value));
+      else if (result.case === kind) resolve(result.value as Replies[Kind]);
+      else reject(channelFault("the control plane sent an empty reply, or one of another kind"));
     },
   };
   return call;
