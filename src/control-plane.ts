@@ -38,6 +38,7 @@ import { ChildIsolation } from "./gateway/child-isolation.ts";
 import { Children } from "./gateway/children.ts";
 import { McpGateway } from "./gateway/gateway.ts";
 import { HeldActions } from "./gateway/held-actions.ts";
+import { HookCalls } from "./gateway/hook-calls.ts";
 import { CodingAgentHooks } from "./gateway/hooks.ts";
 import { KeptResults } from "./gateway/kept-results.ts";
 import { RequestOrigins } from "./gateway/origin.ts";
@@ -221,6 +222,7 @@ interface McpParts {
   readonly isolation: ChildIsolation;
   readonly resource: ProtectedResource;
   readonly hooks: CodingAgentHooks;
+  readonly hookCalls: HookCalls;
   readonly kept: KeptResults;
   readonly outcomes: OutcomeReports;
 }
@@ -386,8 +388,11 @@ function createMcpParts({
     maxHeldBytes: shares.requestBytes,
     maxResultBytes: config.mcpMaxResultBytes,
   });
+  const hookCalls = new HookCalls({ pool: database.pool, logs, log: quietLog });
   const hooks = new CodingAgentHooks({
     held,
+    outcomes,
+    calls: hookCalls,
     callers,
     countCall: rateLimits.count,
     ends,
@@ -400,7 +405,7 @@ function createMcpParts({
     maxBodyBytes: config.maxBodyBytes,
     maxHeldBytes: shares.requestBytes,
   });
-  return { servers, definitions, targets, gateway, faults, isolation, resource, hooks, kept, outcomes };
+  return { servers, definitions, targets, gateway, faults, isolation, resource, hooks, hookCalls, kept, outcomes };
 }
 
 /** Returns the places outside of the database where checkpoints are kept. */
@@ -703,6 +708,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       expiry.start(logs);
       unknownOutcomes.start(logs);
       mcp.kept.start();
+      mcp.hookCalls.start();
       return addresses;
     },
     async retire() {
@@ -714,6 +720,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       const drained = servers.close(config.drainMs);
       parts.tls?.close();
       mcp.kept.close();
+      mcp.hookCalls.close();
       await mcp.gateway.close();
       await drained;
       database.cutAfter(LAST_QUERIES_MS);

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { clientCertificateFrom } from "./client-certificate.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "./command.ts";
 import { CLAUDE_CODE, CODEX, type CodingAgent, endpointOf } from "./hook/coding-agents.ts";
-import { commandLineFrom } from "./hook/command-line.ts";
+import { commandLineFrom, type HookCommand } from "./hook/command-line.ts";
 import {
   type Connection,
   connectionName,
@@ -13,7 +13,7 @@ import {
   USER_FOLDER,
 } from "./hook/installation.ts";
 import { MANAGED_HOOK, writeManaged } from "./hook/managed.ts";
-import { putHook } from "./hook/settings-file.ts";
+import { EVENT, type HooksByEvent, putHooks } from "./hook/settings-file.ts";
 import { TRIAL_CALL, type Trial, tryHook } from "./hook/trial.ts";
 import { findNode } from "./hook/user-node.ts";
 import { addressFrom } from "./service.ts";
@@ -22,6 +22,8 @@ const DEFAULT_HOLD_SECONDS = 540;
 const MAX_HOLD_SECONDS = 3_540;
 /** Seconds for which the client waits longer than the service holds a call; the hook gives up in half of them. */
 const MARGIN_SECONDS = 60;
+/** Seconds that the client waits for the hook after a tool; the hook gives up in half of them. */
+const AFTER_SECONDS = 10;
 const OPTIONS = ["url", "agent", "settings", "hold", "managed", "root"] as const;
 
 const DETAILS = [
@@ -94,9 +96,7 @@ async function attachProject({ client, input, connection, ...command }: Request)
   const key = await findKey(input.io, files.connection);
   await install(files, connection, key, certificates);
   const line = { ...command, ...files, client: client.name };
-  const timeout = command.holdSeconds + MARGIN_SECONDS;
-  const hook = { type: "command", command: commandLineFrom(line), timeout, ...client.hook };
-  await putHook(path, hook, endpointOf(client));
+  await putHooks(path, hooksOf(client, line), endpointOf(client));
   const trial = await tryHook(commandLineFrom({ ...line, holdSeconds: 0 }), folder);
   return {
     lines: [
@@ -104,6 +104,7 @@ async function attachProject({ client, input, connection, ...command }: Request)
       `  hook       ${files.hook}, run by ${command.node}`,
       `  key        ${files.connection}, which only you can read`,
       `  held       a call waits ${command.holdSeconds} s for a person`,
+      `  reported   how a tool ended, by ${client.afterEvents.join(" and ")}`,
       ...trialLines(trial),
       "",
       ...client.gaps,
@@ -126,8 +127,8 @@ async function attachMachine({ client, input, connection, ...command }: Request)
   if (input.option("settings") !== undefined) throw new CommandError("--settings: not with --managed; use --root");
   const root = resolve(input.option("root") ?? "/");
   const inHome = join("~", USER_FOLDER, connectionName(connection));
-  const line = commandLineFrom({ ...command, client: client.name, hook: MANAGED_HOOK, connection: inHome });
-  const files = await writeManaged(client, { command: line, timeout: command.holdSeconds + MARGIN_SECONDS }, root);
+  const line = { ...command, client: client.name, hook: MANAGED_HOOK, connection: inHome };
+  const files = await writeManaged(client, hooksOf(client, line), root);
   const isPlaced = root === "/";
   return {
     lines: [
@@ -147,6 +148,22 @@ async function attachMachine({ client, input, connection, ...command }: Request)
       hold_seconds: command.holdSeconds,
     },
   };
+}
+
+/** Returns the hooks of a client: the one before a tool, and the ones after it, which report how the tool ended. */
+function hooksOf(client: CodingAgent, line: HookCommand): HooksByEvent {
+  const before = {
+    type: "command",
+    command: commandLineFrom({ ...line, mode: "tracked" }),
+    timeout: line.holdSeconds + MARGIN_SECONDS,
+    ...client.hook,
+  };
+  const after = {
+    type: "command",
+    command: commandLineFrom({ ...line, holdSeconds: 0, mode: "after" }),
+    timeout: AFTER_SECONDS,
+  };
+  return { [EVENT]: before, ...Object.fromEntries(client.afterEvents.map((event) => [event, after])) };
 }
 
 /** Reads the certificates that `NODE_EXTRA_CA_CERTS` names, which the hook trusts too: it runs without the variable. */

@@ -19,8 +19,11 @@ import { assertStorableJson } from "../server/validation.ts";
 import type { DecisionPath, SealedDecision } from "../state/types.ts";
 import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
 import type { Tracing } from "../tracing/tracing.ts";
+import type { CallEnd } from "./call-end.ts";
 import { keyOf, type McpCaller, type McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
+import type { HookCallName, HookCalls } from "./hook-calls.ts";
+import type { OutcomeReports } from "./outcome-reports.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { blockedText, decisionMeta, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
 
@@ -30,6 +33,8 @@ type CodingAgent = "claude-code" | "codex";
 /** Parts and settings of the hooks. */
 export interface CodingAgentHooksOptions {
   readonly held: Pick<HeldActions, "decide">;
+  readonly outcomes: Pick<OutcomeReports, "report">;
+  readonly calls: Pick<HookCalls, "note" | "take">;
   readonly callers: Pick<McpCallers, "identify">;
   readonly ends: Pick<McpEnds, "watch">;
   /** Counts a call before its body is read. Throws RATE_LIMITED. */
@@ -63,6 +68,8 @@ interface HookCall {
 /** The part of a `PreToolUse` event that the decision needs. */
 interface ToolEvent {
   readonly tool: string;
+  /** Name under which the event after the tool reports the call; undefined if the client gives it none. */
+  readonly call: HookCallName | undefined;
   readonly input: JsonObject;
   /** Members of the event that rules may read, such as the working directory. */
   readonly about: JsonObject;
@@ -85,11 +92,25 @@ interface HookSettings {
   readonly holdMs: number;
   /** Answer if nobody approves in time. */
   readonly whenPending: "deny" | "ask";
+  /** Whether the outcome of an allowed call is reported: by an event after the tool, at once since no tool runs, or not. */
+  readonly outcome: "reported" | "cancelled" | "none";
+}
+
+/** Fault of an event after a tool: it denies nothing, since the tool has run. */
+class ReportFault extends Error {
+  constructor(cause: unknown) {
+    super("an outcome was not reported", { cause });
+  }
 }
 
 const PREFIX = "/v1/hooks";
 const PATH = /^(?:\/api)?\/v1\/hooks\/([a-z-]+)$/;
 const EVENT = "PreToolUse";
+/** Events after a tool: it has ended, or it has failed. */
+const AFTER_EVENTS: readonly unknown[] = ["PostToolUse", "PostToolUseFailure"];
+/** Maximum characters of a session's and a call's id. */
+const MAX_CALL_ID = 1_024;
+const OUTCOMES: readonly string[] = ["reported", "cancelled", "none"];
 const MAX_DEPTH = 64;
 const DEFAULT_HOLD_SECONDS = 50;
 const MAX_HOLD_SECONDS = 3_600;
@@ -106,7 +127,7 @@ const GIVEN_PATHS: readonly DecisionPath[] = ["policy", "approved"];
 
 /**
  * Serves `POST /v1/hooks/claude-code` and `/v1/hooks/codex`: the hooks that these coding agents call before they run a tool
- * (event `PreToolUse`).
+ * (event `PreToolUse`) and after it (`PostToolUse`, `PostToolUseFailure`), which reports how the tool ended.
  *
  * A call with `X-Hook-Nonce` gets `{output, decision}` with `X-Hook-Signature`, the HMAC-SHA-256 of nonce and body under the key
  * of the call; a key that is refused gets an error status and no signature. A call without it comes from an earlier form of the
@@ -150,10 +171,18 @@ export class CodingAgentHooks {
     try {
       const caller = await this.#identify(request, nonce);
       const reply = await this.#held
-        .during(caller, (held) => this.#decide({ client, request, response, caller, trace }, searchParams, held))
-        .catch((error: unknown) => this.#denial(client, request, error));
+        .during(caller, (held) => this.#serve({ client, request, response, caller, trace }, searchParams, held))
+        .catch((error: unknown) => {
+          if (error instanceof ReportFault) throw error;
+          return this.#denial(client, request, error);
+        });
       send(response, client, reply, nonce === undefined ? undefined : { key: keyOf(request), nonce });
     } catch (error) {
+      if (error instanceof ReportFault) {
+        this.#note(client, request, error.cause);
+        sendError(response, error.cause);
+        return true;
+      }
       const denial = this.#denial(client, request, error);
       if (nonce === undefined) send(response, client, denial, undefined);
       else sendError(response, error);
@@ -168,12 +197,9 @@ export class CodingAgentHooks {
     return caller;
   }
 
-  async #decide(
-    { client, request, response, caller, trace }: HookCall,
-    query: URLSearchParams,
-    held: Portion,
-  ): Promise<Reply> {
-    const { ends, maxBodyBytes, publicUrl } = this.#options;
+  async #serve(call: HookCall, query: URLSearchParams, held: Portion): Promise<Reply> {
+    const { client, request, response, caller, trace } = call;
+    const { ends, maxBodyBytes, publicUrl, outcomes, calls } = this.#options;
     const settings = settingsFrom(client, query);
     held.add(WAITING_OVERHEAD);
     const body = await readJsonBody(request, { maxBytes: maxBodyBytes }, (bytes) => held.add(bytes));
@@ -190,26 +216,60 @@ export class CodingAgentHooks {
     });
     const { value, weight } = await readRequestJson(body, MAX_DEPTH);
     assertStorableJson(value, MAX_DEPTH);
-    const event = eventFrom(value);
+    if (isAfter(value)) return this.#report(call, value);
+    const event = eventFrom(client, value);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
       const waiting = { caller, bytes: weight, trace, signal: ending.signal, holdMs: settings.holdMs };
-      const outcome = await this.#options.held.decide(actionOf(client, event, waiting));
-      const decided = { agentId: caller.agentId, sealed: outcome.sealed };
+      const isReported = settings.outcome === "reported" && event.call !== undefined;
+      const action = actionOf(client, event, waiting);
+      const marks = isReported ? {} : { reportsOutcome: false };
+      const outcome = await this.#options.held.decide({ ...action, marks });
+      const { sealed } = outcome;
+      const decided = { agentId: caller.agentId, sealed };
+      if (outcome.kind === "allowed" && sealed.isTracked) {
+        if (settings.outcome === "cancelled") outcomes.report(caller, sealed.decisionId, NOT_RUN, "agent");
+        else if (event.call !== undefined) await calls.note(caller, event.call, sealed.decisionId);
+      }
       return { answer: answerFrom(outcome, event, settings, publicUrl), decided };
     } finally {
       unwatch();
     }
   }
 
+  /**
+   * Reports how a tool ended, as its client says, with the source `agent`: the client runs on the agent's own machine. An event that
+   * names no call which waits for its outcome is ignored. Rejects with `ReportFault`.
+   */
+  async #report({ client, caller }: HookCall, event: JsonObject): Promise<Reply> {
+    try {
+      if (caller.isEnded) throw new ControlPlaneError(ErrorReason.KEY_INVALID, "the key has ended");
+      const call = callOf(client, event);
+      if (call === undefined) throw invalidField("tool_use_id", "must name the call that has ended, as text");
+      const end = endFrom(event);
+      const decisions = await this.#options.calls.take(caller, call);
+      if (end !== undefined) {
+        for (const decisionId of decisions) this.#options.outcomes.report(caller, decisionId, end, "agent");
+      }
+      return { answer: { kind: "none" } };
+    } catch (error) {
+      throw new ReportFault(error);
+    }
+  }
+
   #denial(client: CodingAgent, request: IncomingMessage, error: unknown): Reply {
+    const fault = this.#note(client, request, error);
+    const reason = `The control plane could not decide: ${fault.message}. The tool did not run.`;
+    return { answer: { kind: "deny", reason } };
+  }
+
+  /** Notes a fault. Returns what its caller may know. */
+  #note(client: CodingAgent, request: IncomingMessage, error: unknown): ControlPlaneError {
     const key = headerOf(request, "x-api-key");
     const requestId = requestIdFrom(headerOf(request, "x-request-id"));
     const call = { requestId, method: `${PREFIX}/${client}`, wire: "rest", key } as const;
     this.#options.noteRefusal(request, call.method, error);
-    const fault = reportFault(this.#options.log, error, call, this.#options.outage);
-    const reason = `The control plane could not decide: ${fault.message}. The tool did not run.`;
-    return { answer: { kind: "deny", reason } };
+    return reportFault(this.#options.log, error, call, this.#options.outage);
   }
 }
 
@@ -224,10 +284,45 @@ function settingsFrom(client: CodingAgent, query: URLSearchParams): HookSettings
   // Codex runs the tool when a hook says `ask`.
   const allowed = client === "codex" ? ["deny"] : ["deny", "ask"];
   if (!allowed.includes(whenPending)) throw invalidField("when_pending", `must be one of ${allowed.join(", ")}`);
-  return { holdMs: Number(seconds) * 1_000, whenPending: whenPending as HookSettings["whenPending"] };
+  const outcome = query.get("outcome") ?? "none";
+  if (!OUTCOMES.includes(outcome)) throw invalidField("outcome", `must be one of ${OUTCOMES.join(", ")}`);
+  return {
+    holdMs: Number(seconds) * 1_000,
+    whenPending: whenPending as HookSettings["whenPending"],
+    outcome: outcome as HookSettings["outcome"],
+  };
 }
 
-function eventFrom(value: unknown): ToolEvent {
+/** Tests for an event after a tool. */
+function isAfter(value: unknown): value is JsonObject {
+  return isJsonObject(value as JsonValue) && AFTER_EVENTS.includes(ownValue(value as JsonObject, "hook_event_name"));
+}
+
+/** Returns the name of an event's call; undefined if the client gives it none that can be told again. */
+function callOf(client: CodingAgent, event: JsonObject): HookCallName | undefined {
+  const [sessionId = "", toolUseId] = [ownValue(event, "session_id"), ownValue(event, "tool_use_id")];
+  if (typeof sessionId !== "string" || sessionId.length > MAX_CALL_ID) return undefined;
+  if (typeof toolUseId !== "string" || toolUseId === "" || toolUseId.length > MAX_CALL_ID) return undefined;
+  return { client, sessionId, toolUseId };
+}
+
+/**
+ * Returns how a tool ended by the event after it; undefined for a tool that was interrupted, which may have run in part. What the tool
+ * answered stays out of the log.
+ */
+function endFrom(event: JsonObject): CallEnd | undefined {
+  const response = ownValue(event, "tool_response");
+  const isError = response !== undefined && isJsonObject(response) && ownValue(response, "isError") === true;
+  if (ownValue(event, "is_interrupt") === true) return undefined;
+  if (isError || ownValue(event, "hook_event_name") === "PostToolUseFailure")
+    return { status: "failed", error: "the coding agent said that the tool failed" };
+  return { status: "succeeded" };
+}
+
+/** End of a call that was decided on trial. */
+const NOT_RUN: CallEnd = { status: "cancelled", error: "the decision was a trial, and no tool ran" };
+
+function eventFrom(client: CodingAgent, value: unknown): ToolEvent {
   if (!isJsonObject(value as JsonValue)) {
     throw new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, "the event of a hook must be a JSON object");
   }
@@ -244,6 +339,7 @@ function eventFrom(value: unknown): ToolEvent {
   const about = ABOUT.map((member) => [member, ownValue(event, member)] as const);
   return {
     tool,
+    call: callOf(client, event),
     input,
     about: Object.fromEntries(about.filter(([, given]) => typeof given === "string")) as JsonObject,
   };
@@ -263,8 +359,6 @@ function actionOf(
   return {
     ...waiting,
     wire: "hook",
-    // Nobody tells how the tool ended.
-    marks: { reportsOutcome: false },
     arguments: input,
     requestFor: (args) => ({
       actionType: name,

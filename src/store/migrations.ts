@@ -555,6 +555,19 @@ const OVERDRAWN_ENTRIES = [
   "create index ledger_entry_overdrawn on ledger_entry (workspace_id, seq) where starts_with(ref_id, 'over')",
 ];
 
+/** Decisions that allowed tool calls of coding agents, by the SHA-256 of the call's name, until the event after the tool reports them. */
+const HOOK_CALLS = [
+  `create table hook_call (
+    workspace_id text collate "C" not null,
+    agent_id text collate "C" not null,
+    call_digest text collate "C" not null,
+    decision_id text collate "C" not null,
+    expires_at_ms bigint not null,
+    primary key (workspace_id, agent_id, call_digest, decision_id)
+  )`,
+  "create index hook_call_expiry on hook_call (expires_at_ms)",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -579,4 +592,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0019-outcomes", statements: OUTCOMES },
   { name: "0020-budgets", statements: BUDGETS },
   { name: "0021-overdrawn-entries", statements: OVERDRAWN_ENTRIES },
+  { name: "0022-hook-calls", statements: HOOK_CALLS },
 ];

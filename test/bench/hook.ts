@@ -1,6 +1,6 @@
 /*
- * What the hook of a coding agent adds to a tool call: the median of its whole command line against the service on this machine, beside
- * Node.js that starts and does nothing, in the same run. Run with `node test/bench/hook.ts [calls]`.
+ * What the hooks of a coding agent add to a tool call, before and after it: the medians of their whole command lines against the service on
+ * this machine, beside Node.js that starts and does nothing, in the same run. Run with `node test/bench/hook.ts [calls]`.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,19 +13,23 @@ import { startServiceProcess } from "../support/service.ts";
 const CALLS = Number(process.argv[2] ?? 40);
 /** Most milliseconds of one call, from the shell to the end of the process. */
 const MOST_MS = 150;
-const EVENT = JSON.stringify({
-  hook_event_name: "PreToolUse",
-  tool_name: "Bash",
-  tool_input: { command: "true" },
-});
+const event = (name: string, index: number): string =>
+  JSON.stringify({
+    hook_event_name: name,
+    session_id: "bench",
+    tool_use_id: `call_${index}`,
+    tool_name: "Bash",
+    tool_input: { command: "true" },
+    tool_response: "",
+  });
 
 const median = (times: readonly number[]): number =>
   [...times].sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
 
-async function timed(program: string, ...argv: readonly string[]): Promise<number> {
+async function timed(input: string, program: string, ...argv: readonly string[]): Promise<number> {
   const before = performance.now();
   const child = spawn(program, argv, { stdio: ["pipe", "ignore", "inherit"] });
-  child.stdin?.end(EVENT);
+  child.stdin?.end(input);
   const [code] = await once(child, "exit");
   if (code !== 0) throw new Error(`${program} ended with ${code}`);
   return performance.now() - before;
@@ -49,18 +53,21 @@ const argv = ["attach", "codex", "--json", "--url", service.http, "--agent", awa
 if ((await runAgentctl(argv, io)) !== 0) throw new Error(`attach failed: ${report.join("")}`);
 const { settings, node } = JSON.parse(report.join("")) as { settings: string; node: string };
 const { hooks } = JSON.parse(await readFile(settings, "utf8")) as {
-  hooks: { PreToolUse: [{ hooks: [{ command: string }] }] };
+  hooks: Record<"PreToolUse" | "PostToolUse", [{ hooks: [{ command: string }] }]>;
 };
-const { command } = hooks.PreToolUse[0].hooks[0];
-const [bare, hook]: [number[], number[]] = [[], []];
+const times = { bare: [] as number[], PreToolUse: [] as number[], PostToolUse: [] as number[] };
 for (let index = 0; index < CALLS; index++) {
-  bare.push(await timed(node, "-e", "0"));
-  hook.push(await timed("/bin/sh", "-c", command));
+  times.bare.push(await timed("", node, "-e", "0"));
+  for (const name of ["PreToolUse", "PostToolUse"] as const)
+    times[name].push(await timed(event(name, index), "/bin/sh", "-c", hooks[name][0].hooks[0].command));
 }
-const [bareMs, hookMs] = [median(bare), median(hook)];
+const bareMs = median(times.bare);
 console.log(`${node} -e 0   ${bareMs.toFixed(0)} ms`);
-console.log(
-  `hook           ${hookMs.toFixed(0)} ms, ${(hookMs / bareMs).toFixed(2)} times that; at most ${MOST_MS} ms`,
-);
-console.log(hookMs <= MOST_MS ? "holds" : "missed");
-if (hookMs > MOST_MS) process.exitCode = 1;
+for (const name of ["PreToolUse", "PostToolUse"] as const) {
+  const ms = median(times[name]);
+  const verdict = ms <= MOST_MS ? "holds" : "missed";
+  console.log(
+    `${name.padEnd(12)} ${ms.toFixed(0)} ms, ${(ms / bareMs).toFixed(2)} times that; at most ${MOST_MS} ms: ${verdict}`,
+  );
+  if (ms > MOST_MS) process.exitCode = 1;
+}

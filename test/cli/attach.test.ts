@@ -4,6 +4,7 @@ import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "n
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { settledOutcome } from "../gateway/outcomes.ts";
 import { until } from "../gateway/until.ts";
 import { freePort } from "../support/free-port.ts";
 import { startService, type TestService } from "../support/service.ts";
@@ -64,9 +65,9 @@ describe("agentctl attach", () => {
   }
 
   /** Runs the installed hook as its client does. */
-  async function call(client: Client, project: string, tool: string): Promise<HookRun> {
+  async function call(client: Client, project: string, tool: string, event: object = EVENT): Promise<HookRun> {
     const [hook] = await hooksIn(join(project, SETTINGS[client]));
-    return runCommandLine(hook?.command ?? "", { ...EVENT, tool_name: tool });
+    return runCommandLine(hook?.command ?? "", { ...event, tool_name: tool });
   }
 
   for (const client of CLIENTS) {
@@ -104,6 +105,47 @@ describe("agentctl attach", () => {
       expect(await readFile(join(user, "hook.cjs"), "utf8")).to.equal(await readFile(HOOK, "utf8"));
     });
   }
+
+  for (const client of CLIENTS) {
+    it(`${client} installs a hook that reports how a tool ended, without what it read.`, async () => {
+      const { project, env } = await createPlace();
+      const run = await attach(client, env);
+      const events = client === "codex" ? ["PostToolUse"] : ["PostToolUse", "PostToolUseFailure"];
+      expect(run.stdout).to.contain(`reported   how a tool ended, by ${events.join(" and ")}`);
+      const path = join(project, SETTINGS[client]);
+      const { hooks } = JSON.parse(await readFile(path, "utf8")) as { hooks: Record<string, { hooks: Hook[] }[]> };
+      expect(Object.keys(hooks)).to.deep.equal(["PreToolUse", ...events]);
+      for (const event of events) {
+        const [after, ...others] = hooks[event]?.flatMap((group) => group.hooks) ?? [];
+        expect(others).to.deep.equal([]);
+        expect(after).to.include({ type: "command", timeout: 10 }).and.not.to.have.property("onFailure");
+        const named = { ...EVENT, session_id: "s-1", tool_use_id: `toolu_${client}_${event}` };
+        expect(await call(client, project, "Bash", named)).to.deep.include({ code: 0, stdout: "", stderr: "" });
+        const ended = { ...named, hook_event_name: event, tool_response: "x".repeat(3_000_000) };
+        const reported = await runCommandLine(after?.command ?? "", ended);
+        expect(reported).to.deep.include({ code: 0, stdout: "", stderr: "" });
+        const outcome = await settledOutcome(service, agentId);
+        expect(outcome?.status).to.equal(event === "PostToolUse" ? "succeeded" : "failed");
+      }
+      // Another run replaces the hooks.
+      await attach(client, env);
+      const again = JSON.parse(await readFile(path, "utf8")) as { hooks: Record<string, { hooks: Hook[] }[]> };
+      expect(again.hooks).to.deep.equal(hooks);
+    });
+  }
+
+  it("installs a hook after a tool that changes nothing when it cannot report.", async () => {
+    const { project, env } = await createPlace();
+    await attach("claude-code", env);
+    const path = join(project, SETTINGS["claude-code"]);
+    const { hooks } = JSON.parse(await readFile(path, "utf8")) as { hooks: Record<string, { hooks: Hook[] }[]> };
+    const command = hooks.PostToolUse?.[0]?.hooks[0]?.command ?? "";
+    for (const event of [{ hook_event_name: "PostToolUse" }, "[]", "{"]) {
+      const { code, stdout, stderr } = await runCommandLine(command, event);
+      expect([code, stdout]).to.deep.equal([1, ""]);
+      expect(stderr).to.match(/^Agent Control Plane: .*How the tool ended is not known there\.\n$/);
+    }
+  });
 
   it("installs a hook that waits for a person, and runs the tool with the input that they put in its place.", async () => {
     for (const client of CLIENTS) {
@@ -348,7 +390,8 @@ describe("agentctl attach", () => {
         .and.to.match(/^\[features\]\nhooks = true$/m);
       expect(text)
         .to.match(/^managed_dir = "\/usr\/local\/lib\/agent-control-plane"$/m)
-        .and.to.match(/^timeout = 90$/m);
+        .and.to.match(/^timeout = 90$/m)
+        .and.to.match(/^\[\[hooks\.PostToolUse\.hooks\]\]\n.+\n.+\ntimeout = 10$/m);
       const [, command = ""] = /^command = (".*")$/m.exec(text) ?? [];
       const hook = "/usr/local/lib/agent-control-plane/hook.cjs";
       expect(JSON.parse(command)).to.contain(`'${hook}'`).and.to.contain("'~/.config/agent-control-plane/connections/");
@@ -375,6 +418,9 @@ describe("agentctl attach", () => {
       const [hook] = await hooksIn(path);
       expect(hook).to.include({ type: "command", timeout: 600, onFailure: "block" });
       expect(hook?.command).to.contain("/v1/hooks/claude-code");
+      const { hooks } = JSON.parse(await readFile(path, "utf8")) as { hooks: Record<string, [{ hooks: Hook[] }]> };
+      for (const event of ["PostToolUse", "PostToolUseFailure"])
+        expect(hooks[event]?.[0].hooks).to.have.nested.property("[0].timeout", 10);
     });
 
     it("names the same connection file as a user's own run.", async () => {

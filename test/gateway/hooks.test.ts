@@ -1,7 +1,8 @@
-import { createHmac } from "node:crypto";
+import { createHmac, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { ownedBy } from "../support/owned-key.ts";
 import { startService, type TestService } from "../support/service.ts";
+import { decisionsOf, settledOutcome } from "./outcomes.ts";
 import { until } from "./until.ts";
 
 interface HookOutput {
@@ -289,12 +290,130 @@ describe("the hooks of coding agents", () => {
     expect(said?.permissionDecisionReason).to.contain("no longer active");
   });
 
+  /** Calls a tool whose end is reported, and gives the event after it. */
+  const called = async ({ output }: Asking, more: object = {}, query = "?outcome=reported"): Promise<string> => {
+    const toolUseId = `toolu_${randomUUID()}`;
+    expect(await output(event("Read", {}, { tool_use_id: toolUseId, ...more }), query)).to.equal(undefined);
+    return toolUseId;
+  };
+  const ended = (toolUseId: string, more: object = {}) =>
+    event("Read", {}, { hook_event_name: "PostToolUse", tool_use_id: toolUseId, tool_response: "text", ...more });
+
+  const ENDS: readonly [string, object, string, string | null][] = [
+    ["an event after the tool", {}, "succeeded", null],
+    ["a result of an MCP server", { tool_response: { content: [], isError: false } }, "succeeded", null],
+    ["an error of an MCP server", { tool_response: { content: [], isError: true } }, "failed", "the tool failed"],
+    [
+      "the event of a failure",
+      { hook_event_name: "PostToolUseFailure", error: "no such file: /home/ada/secret", is_interrupt: false },
+      "failed",
+      "the tool failed",
+    ],
+  ];
+  for (const client of ["claude-code", "codex"] as const) {
+    for (const [what, more, status, error] of ENDS) {
+      it(`report a call as ${status} after ${what} of ${client}, once and as the agent's own word.`, async () => {
+        const asking = await open(client);
+        const toolUseId = await called(asking);
+        const [pending] = await decisionsOf(service, asking.agentId);
+        expect(pending?.outcome?.status).to.equal("pending");
+        expect(pending?.claim?.claim_id).to.be.a("string");
+        for (const event of [ended(toolUseId, more), ended(toolUseId, { hook_event_name: "PostToolUseFailure" })]) {
+          const response = await asking.ask(event);
+          expect([response.status, await response.text()]).to.deep.equal([200, "{}"]);
+        }
+        const outcome = await settledOutcome(service, asking.agentId);
+        expect(outcome?.status).to.equal(status);
+        expect(outcome?.reported_by).to.match(/^key_/);
+        expect(outcome?.error ?? "")
+          .to.contain(error ?? "")
+          .and.not.to.contain("secret");
+        expect(await service.decisionIdsOf(asking.agentId)).to.have.length(1);
+      });
+    }
+  }
+
+  it("leave the outcome of an interrupted tool open, as it may have run in part.", async () => {
+    const asking = await open();
+    const interrupted = await called(asking);
+    const failed = { hook_event_name: "PostToolUseFailure", is_interrupt: true };
+    expect((await asking.ask(ended(interrupted, failed))).status).to.equal(200);
+    await asking.ask(ended(await called(asking)));
+    expect((await settledOutcome(service, asking.agentId))?.status).to.equal("succeeded");
+    const outcomes = (await decisionsOf(service, asking.agentId)).map(({ outcome }) => outcome?.status);
+    expect(outcomes).to.deep.equal(["pending", "succeeded"]);
+  });
+
+  it("track nothing for a client that does not report, and cancel at once what is decided on trial.", async () => {
+    const asking = await open();
+    await called(asking, {}, "");
+    await called(asking, { tool_use_id: undefined });
+    await called(asking, {}, "?outcome=cancelled");
+    const told = await decisionsOf(service, asking.agentId);
+    expect(told.map(({ outcome, claim }) => [outcome, claim !== null])).to.deep.equal([
+      [null, true],
+      [null, true],
+      [null, true],
+    ]);
+    await service.rest("PATCH /v1/admin/workspaces/default", { outcomes: "all" });
+    try {
+      await called(asking, {}, "?outcome=cancelled");
+      expect((await settledOutcome(service, asking.agentId))?.status).to.equal("cancelled");
+      // A tool whose hook does not say that it reports may still be reported.
+      await asking.ask(ended(await called(asking, {}, "")));
+      expect((await settledOutcome(service, asking.agentId))?.status).to.equal("succeeded");
+    } finally {
+      await service.rest("PATCH /v1/admin/workspaces/default", { outcomes: "tracked" });
+    }
+  });
+
+  it("report the end of a call to its own agent, session and client alone.", async () => {
+    const asking = await open();
+    const toolUseId = await called(asking);
+    const stranger = await open();
+    const other = await open("codex");
+    await stranger.ask(ended(toolUseId));
+    await asking.ask(ended(toolUseId, { session_id: "s-2" }));
+    await other.ask(ended(toolUseId), "", { "x-agent-id": asking.agentId });
+    await asking.ask(ended(`${toolUseId}2`));
+    await asking.ask(ended(await called(asking)));
+    expect((await settledOutcome(service, asking.agentId))?.status).to.equal("succeeded");
+    expect((await decisionsOf(service, asking.agentId))[0]?.outcome?.status).to.equal("pending");
+  });
+
+  it("report every decision on one call, where two hooks are installed.", async () => {
+    const asking = await open();
+    const toolUseId = await called(asking);
+    await called(asking, { tool_use_id: toolUseId });
+    await asking.ask(ended(toolUseId));
+    await until(async () =>
+      (await decisionsOf(service, asking.agentId)).every((each) => each.outcome?.status !== "pending"),
+    );
+    const outcomes = (await decisionsOf(service, asking.agentId)).map(({ outcome }) => outcome?.status);
+    expect(outcomes).to.deep.equal(["succeeded", "succeeded"]);
+  });
+
+  it("answer an event after a tool with an error status, which denies nothing, if it cannot be reported.", async () => {
+    const { ask } = await open();
+    for (const wrong of [{ tool_use_id: undefined }, { tool_use_id: "x".repeat(2_000) }, { session_id: 7 }]) {
+      const response = await ask(ended("toolu_1", wrong), "", { "x-hook-nonce": NONCE });
+      expect(response.status).to.equal(400);
+      expect(await response.text())
+        .to.contain("tool_use_id")
+        .and.not.to.contain("permissionDecision");
+    }
+    const signed = await ask(ended("toolu_1"), "", { "x-hook-nonce": NONCE });
+    const body = await signed.text();
+    expect(JSON.parse(body)).to.deep.equal({ output: {} });
+    expect(signed.headers.get("x-hook-signature")).to.equal(signatureOf(service.adminKey, NONCE, body));
+  });
+
   const ODD: readonly [string, object | string, string, Record<string, string>, string][] = [
     ["a wrong key", event("Read"), "", { "x-api-key": "acp_wrong" }, "the key is unknown"],
     ["an unknown agent", event("Read"), "", { "x-agent-id": "agt_unknown" }, "agt_unknown"],
     ["no JSON", "{", "", {}, "body"],
     ["a list", "[]", "", {}, "object"],
-    ["another event", event("Read", {}, { hook_event_name: "PostToolUse" }), "", {}, "`hook_event_name`"],
+    ["another event", event("Read", {}, { hook_event_name: "PostToolBatch" }), "", {}, "`hook_event_name`"],
     ["no tool", { hook_event_name: "PreToolUse" }, "", {}, "`tool_name`"],
     ["a text as input", event("Read", "x" as unknown as object), "", {}, "`tool_input`"],
     ["an invisible character in the tool's name", event("Re\u200bad"), "", {}, "U+200B"],
@@ -311,6 +430,7 @@ describe("the hooks of coding agents", () => {
     ["U+0000 in a name", event("Read", { "a\u0000": 1 }), "", {}, "U+0000"],
     ["more values than a request may hold", event("Read", { list: Array(25_000).fill(0) }), "", {}, "25,000 values"],
     ["a hold without end", event("Read"), "?hold_seconds=9999", {}, "`hold_seconds`"],
+    ["an outcome that is none", event("Read"), "?outcome=succeeded", {}, "`outcome`"],
     ["too large a body", event("Read", { text: "x".repeat(2_000_000) }), "", {}, "bytes"],
   ];
   for (const [what, body, query, headers, reason] of ODD) {

@@ -111,7 +111,7 @@ function disguisedEvent(draw: Draw, hook: Hooked): GatewayRequest {
       [...SAME, ...DENIED],
       () => of(text.replace('"tool_input":{', `"tool_input":{${odd}:1,`).replace(",}", "}")),
     ],
-    ["another event", DENIED, () => event({ hook_event_name: draw.pick(["PostToolUse", "pretooluse", "", null]) })],
+    ["another event", DENIED, () => event({ hook_event_name: draw.pick(["PostToolBatch", "pretooluse", "", null]) })],
     ["no event", DENIED, () => event({ hook_event_name: undefined })],
     ["a tool in a list", DENIED, () => event({ tool_name: [tool] })],
     ["no tool", DENIED, () => event({ tool_name: draw.pick([undefined, "", null, 1, {}]) })],

@@ -9,7 +9,9 @@ export interface CodingAgent {
   readonly settings: string;
   /** Managed configuration of the machine, which neither a user nor a project can change. */
   readonly managed: { readonly path: string; readonly form: "json" | "toml" };
-  /** Members of the hook beside its command line and timeout. */
+  /** Events after a tool, which say how it ended. */
+  readonly afterEvents: readonly ("PostToolUse" | "PostToolUseFailure")[];
+  /** Members of the hook before a tool, beside its command line and timeout. */
   readonly hook: { readonly onFailure?: "block" };
   /** How calls can still pass undecided after `attach`, as lines of the report. */
   readonly gaps: readonly string[];
@@ -27,6 +29,7 @@ export const CLAUDE_CODE: CodingAgent = {
         : "/etc/claude-code/managed-settings.d/agent-control-plane.json",
     form: "json",
   },
+  afterEvents: ["PostToolUse", "PostToolUseFailure"],
   hook: { onFailure: "block" },
   gaps: ["`disableAllHooks` in any settings, `--bare` and `--safe-mode` skip the hook: tools then run undecided."],
 };
@@ -37,6 +40,8 @@ export const CODEX: CodingAgent = {
   title: "Codex",
   settings: join(".codex", "hooks.json"),
   managed: { path: "/etc/codex/requirements.toml", form: "toml" },
+  // A tool that fails has no event of its own: its outcome stays open.
+  afterEvents: ["PostToolUse"],
   hook: {},
   gaps: [
     "Codex skips the hook, and runs tools undecided: in a folder that is not trusted; until you trust the hook in `/hooks`, and",

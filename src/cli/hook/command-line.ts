@@ -17,6 +17,9 @@ const SCRIPT = [
   "exit 2",
 ].join("; ");
 
+/** Script around the hook after a tool: nothing that goes wrong there can change what the tool did. */
+const AFTER_SCRIPT = 'exec /usr/bin/env -i "$@"';
+
 /** Program and arguments of a hook. */
 export interface HookCommand {
   /** Absolute path of Node.js. */
@@ -29,11 +32,18 @@ export interface HookCommand {
   readonly holdSeconds: number;
   /** Path of the connection file, absolute or from the user's home (`~/…`). */
   readonly connection: string;
+  /**
+   * `tracked`: decides a call that another hook reports after the tool. `after`: reports it. Default: decides a call that nothing
+   * reports.
+   */
+  readonly mode?: "tracked" | "after" | undefined;
 }
 
 /** Builds the command line of a hook. It contains no key, and reads the same in every shell with single quotes. */
-export function commandLineFrom({ node, hook, client, endpoint, holdSeconds, connection }: HookCommand): string {
-  const words = [SCRIPT, MARK, node, hook, client, endpoint, String(holdSeconds), connection];
+export function commandLineFrom({ node, hook, client, endpoint, holdSeconds, connection, mode }: HookCommand): string {
+  const script = mode === "after" ? AFTER_SCRIPT : SCRIPT;
+  const words = [script, MARK, node, hook, client, endpoint, String(holdSeconds), connection];
+  if (mode !== undefined) words.push(mode);
   return ["/bin/sh -c", ...words.map(quoted)].join(" ");
 }
 

@@ -1,12 +1,14 @@
 /*
  * The hook of coding agents, as `agentctl attach` installs it: it sends a tool call to the control plane before the tool runs, and
- * accepts only an answer that is signed with the agent's key. Everything else blocks the call. It is one file without packages,
- * for any Node.js from 20 on.
+ * accepts only an answer that is signed with the agent's key. Everything else blocks the call. After the tool it says how that ended.
+ * It is one file without packages, for any Node.js from 20 on.
  *
- *   node hook.cjs CLIENT ENDPOINT HOLD_SECONDS CONNECTION_FILE [report]
+ *   node hook.cjs CLIENT ENDPOINT HOLD_SECONDS CONNECTION_FILE [tracked | after | report]
  *
  * CONNECTION_FILE holds `url`, `key` and optionally `agent`, `ca`, and the paths `cert` and `cert_key` of a certificate to show. A path that begins with `~/` lies in the home directory that
- * the system has for this user, whatever HOME says. With `report` it prints the whole answer, for `agentctl attach`.
+ * the system has for this user, whatever HOME says.
+ * With `tracked` it decides a call whose end the hook with `after` reports. With `report` it decides one on trial and prints the whole
+ * answer, for `agentctl attach`.
  */
 const { createHmac, randomBytes, timingSafeEqual } = require("node:crypto");
 const { closeSync, constants, fstatSync, openSync, readFileSync } = require("node:fs");
@@ -15,6 +17,15 @@ const EVENT = "PreToolUse";
 const MAX_EVENT_BYTES = 16 * 1024 * 1024;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_CONNECTION_BYTES = 1024 * 1024;
+/** Seconds after which the hook after a tool gives up. */
+const AFTER_SECONDS = 5;
+/** Members of an event after a tool that are sent. What the tool got and answered stays here. */
+const AFTER_MEMBERS = ["hook_event_name", "session_id", "tool_use_id", "is_interrupt"];
+/** Words of the query by which the service knows whether a call's end is reported, by the mode of the hook. */
+const OUTCOMES = new Map([
+  ["tracked", "reported"],
+  ["report", "cancelled"],
+]);
 /** Seconds beyond the hold after which the call is blocked. The client waits longer, since it runs the tool when its time is up. */
 const GRACE_SECONDS = 30;
 const SIGNATURE = /^[0-9a-f]{64}$/;
@@ -31,7 +42,7 @@ const isRecord = (value) => typeof value === "object" && value !== null && !Arra
 
 /**
  * Ends the process after writing a text. Exit code 2 blocks a call in both clients, in Codex only with a text on standard error.
- * @param {NodeJS.WriteStream} stream @param {string} text @param {0 | 2} code
+ * @param {NodeJS.WriteStream} stream @param {string} text @param {0 | 1 | 2} code
  */
 function end(stream, text, code) {
   if (isEnded) return;
@@ -46,8 +57,11 @@ function end(stream, text, code) {
  */
 function block(error) {
   const why = error instanceof Blocked ? error.message : `the hook failed (${codeOf(error)})`;
-  const reason = `Agent Control Plane: ${why}. The tool did not run.`;
   const [client, , , , mode] = process.argv.slice(2);
+  // An exit code other than 2 shows the text, and changes nothing.
+  if (mode === "after")
+    return end(process.stderr, `Agent Control Plane: ${why}. How the tool ended is not known there.\n`, 1);
+  const reason = `Agent Control Plane: ${why}. The tool did not run.`;
   if (client !== "claude-code" || mode === "report") return end(process.stderr, `${reason}\n`, 2);
   const specific = { hookEventName: EVENT, permissionDecision: "deny", permissionDecisionReason: reason };
   end(process.stdout, JSON.stringify({ hookSpecificOutput: specific }), 0);
@@ -244,20 +258,35 @@ function replyOf(client, output) {
 
 const unknownForm = () => new Blocked("the answer has a form that the hook does not know; run `agentctl attach` again");
 
+/**
+ * Returns the part of an event after a tool that says how the tool ended.
+ * @param {Buffer} given
+ */
+function afterEventFrom(given) {
+  const event = recordFrom(given.toString("utf8"), "the event is not a JSON object");
+  const members = AFTER_MEMBERS.flatMap((name) => (event[name] === undefined ? [] : [[name, event[name]]]));
+  const { tool_response: response } = event;
+  if (isRecord(response) && response.isError === true) members.push(["tool_response", { isError: true }]);
+  return Buffer.from(JSON.stringify(Object.fromEntries(members)));
+}
+
 async function main() {
   const [client = "", endpoint = "", hold = "", file = "", mode = ""] = process.argv.slice(2);
   const isHold = /^\d{1,4}$/.test(hold);
-  const seconds = (isHold ? Number(hold) : 0) + GRACE_SECONDS;
+  const seconds = mode === "after" ? AFTER_SECONDS : (isHold ? Number(hold) : 0) + GRACE_SECONDS;
   const left = seconds * 1_000 - performance.now();
   setTimeout(() => block(new Blocked(`the control plane gave no answer in ${seconds} s`)), Math.max(left, 0));
-  const event = await readEvent();
+  const given = await readEvent();
   if (!isHold || !URL.canParse(endpoint)) throw new Blocked("the hook's command line is damaged");
   const url = new URL(endpoint);
   const connection = readConnection(pathOf(file), endpoint, client);
   url.searchParams.set("hold_seconds", hold);
-  const body = await ask(url, connection, event);
+  const outcome = OUTCOMES.get(mode);
+  if (outcome !== undefined) url.searchParams.set("outcome", outcome);
+  const body = await ask(url, connection, mode === "after" ? afterEventFrom(given) : given);
   const { output } = recordFrom(body, "the answer is not a JSON object");
   if (!isRecord(output)) throw unknownForm();
+  if (mode === "after") return end(process.stdout, "", 0);
   const { text, code } = replyOf(client, output);
   if (mode === "report") end(process.stdout, body, 0);
   else end(code === 0 ? process.stdout : process.stderr, text, code);

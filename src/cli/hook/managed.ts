@@ -3,20 +3,13 @@ import { join } from "node:path";
 import { CommandError } from "../command.ts";
 import type { CodingAgent } from "./coding-agents.ts";
 import { HOOK_NAME, readHook, replaceFile } from "./installation.ts";
-import { EVENT } from "./settings-file.ts";
+import type { HooksByEvent } from "./settings-file.ts";
 
 /** Folder of the managed hook. Root must own it: whoever can write to it can replace the hook. */
 export const MANAGED_FOLDER = "/usr/local/lib/agent-control-plane";
 /** Path of the managed hook. */
 export const MANAGED_HOOK = join(MANAGED_FOLDER, HOOK_NAME);
 const MARK = "# Written by `agentctl attach codex --managed`.";
-
-/** Hook of a managed configuration. */
-export interface ManagedHook {
-  readonly command: string;
-  /** Timeout of the client, seconds. */
-  readonly timeout: number;
-}
 
 /** Files of a managed configuration, by their path below the root folder. */
 export interface ManagedFiles {
@@ -28,9 +21,9 @@ export interface ManagedFiles {
  * Writes the managed configuration of a client and its hook below a root folder, readable by everyone and writable by the owner
  * alone. Throws `CommandError`, and writes nothing, if the client's requirements file has other content.
  */
-export async function writeManaged(client: CodingAgent, hook: ManagedHook, root: string): Promise<ManagedFiles> {
+export async function writeManaged(client: CodingAgent, hooks: HooksByEvent, root: string): Promise<ManagedFiles> {
   const files = { settings: join(root, client.managed.path), hook: join(root, MANAGED_HOOK) };
-  const text = client.managed.form === "toml" ? requirementsFrom(hook) : managedSettingsFrom(client, hook);
+  const text = client.managed.form === "toml" ? requirementsFrom(hooks) : managedSettingsFrom(hooks);
   if (client.managed.form === "toml") await assertOwn(files.settings, text);
   await replaceFile(files.hook, await readHook(), 0o644, 0o755);
   await replaceFile(files.settings, text, 0o644, 0o755);
@@ -52,7 +45,16 @@ async function assertOwn(path: string, text: string): Promise<void> {
  * Requirements of Codex. Other hooks are off, because one of them could change the input of a call after it was decided, and
  * because a project's own copy of the hook would have each call decided twice.
  */
-function requirementsFrom({ command, timeout }: ManagedHook): string {
+function requirementsFrom(hooks: HooksByEvent): string {
+  const groups = Object.entries(hooks).flatMap(([event, { command, timeout }]) => [
+    `[[hooks.${event}]]`,
+    "",
+    `[[hooks.${event}.hooks]]`,
+    'type = "command"',
+    `command = ${JSON.stringify(command)}`,
+    `timeout = ${timeout}`,
+    "",
+  ]);
   return [
     MARK,
     "allow_managed_hooks_only = true",
@@ -63,18 +65,12 @@ function requirementsFrom({ command, timeout }: ManagedHook): string {
     "[hooks]",
     `managed_dir = ${JSON.stringify(MANAGED_FOLDER)}`,
     "",
-    `[[hooks.${EVENT}]]`,
-    "",
-    `[[hooks.${EVENT}.hooks]]`,
-    'type = "command"',
-    `command = ${JSON.stringify(command)}`,
-    `timeout = ${timeout}`,
-    "",
+    ...groups,
   ].join("\n");
 }
 
-function managedSettingsFrom({ hook: members }: CodingAgent, { command, timeout }: ManagedHook): string {
-  const hook = { type: "command", command, timeout, ...members };
-  const settings = { allowManagedHooksOnly: true, hooks: { [EVENT]: [{ hooks: [hook] }] } };
+function managedSettingsFrom(given: HooksByEvent): string {
+  const hooks = Object.fromEntries(Object.entries(given).map(([event, hook]) => [event, [{ hooks: [hook] }]]));
+  const settings = { allowManagedHooksOnly: true, hooks };
   return `${JSON.stringify(settings, undefined, 2)}\n`;
 }

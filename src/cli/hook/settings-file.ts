@@ -8,12 +8,19 @@ import { replaceFile } from "./installation.ts";
 export const EVENT = "PreToolUse";
 const DEFAULT_MODE = 0o644;
 
+/** Hooks by the event that they are for. */
+export type HooksByEvent = Readonly<Record<string, JsonRecord>>;
+
 /**
- * Adds a hook to a JSON settings file in place of those of earlier runs; everything else stays. Throws `CommandError`, and changes
+ * Adds hooks to a JSON settings file in place of those of earlier runs; everything else stays. Throws `CommandError`, and changes
  * nothing, for a file that it does not understand.
  */
-export async function putHook(path: string, hook: JsonRecord, endpoint: string): Promise<void> {
-  const settings = withHook(await settingsAt(path), hook, endpoint, path);
+export async function putHooks(path: string, hooks: HooksByEvent, endpoint: string): Promise<void> {
+  const before = await settingsAt(path);
+  const settings = Object.entries(hooks).reduce(
+    (settings, [event, hook]) => withHook(settings, event, hook, endpoint, path),
+    before,
+  );
   const mode = await stat(path).then(
     (status) => status.mode & 0o777,
     () => DEFAULT_MODE,
@@ -39,9 +46,9 @@ function parsed(text: string): unknown {
   }
 }
 
-function withHook(settings: JsonRecord, hook: JsonRecord, endpoint: string, path: string): JsonRecord {
+function withHook(settings: JsonRecord, event: string, hook: JsonRecord, endpoint: string, path: string): JsonRecord {
   const hooks = settings.hooks ?? {};
-  const groups = isJsonRecord(hooks) ? (hooks[EVENT] ?? []) : undefined;
+  const groups = isJsonRecord(hooks) ? (hooks[event] ?? []) : undefined;
   if (!isJsonRecord(hooks) || !Array.isArray(groups)) {
     throw new CommandError(`\`${path}\` has \`hooks\` that are not an object of lists; nothing was changed`);
   }
@@ -50,5 +57,5 @@ function withHook(settings: JsonRecord, hook: JsonRecord, endpoint: string, path
     const left = group.hooks.filter((each) => !isOwnHook(each, endpoint));
     return left.length === 0 && group.hooks.length > 0 ? [] : [{ ...group, hooks: left }];
   });
-  return { ...settings, hooks: { ...hooks, [EVENT]: [...others, { hooks: [hook] }] } };
+  return { ...settings, hooks: { ...hooks, [event]: [...others, { hooks: [hook] }] } };
 }
