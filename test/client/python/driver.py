@@ -13,9 +13,17 @@ import itertools
 import json
 import sys
 import threading
+from datetime import datetime
 from typing import Any
 
 import agent_control_plane as acp
+
+
+def text_of(value: object) -> str:
+    """The text of a time, which JSON does not have."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"a line cannot hold a {type(value).__name__}")
 
 
 class Link:
@@ -28,7 +36,7 @@ class Link:
 
     def send(self, line: dict[str, Any]) -> None:
         with self._lock:
-            print(json.dumps(line), flush=True)
+            print(json.dumps(line, default=text_of), flush=True)
 
     def ask(self, call: int, what: str, value: Any = None) -> concurrent.futures.Future[Any]:
         """Asks the tests; the future has their answer."""

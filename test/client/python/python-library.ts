@@ -155,9 +155,20 @@ const guardOptionsOf = (options: Json): object =>
 const callOptionsOf = ({ sessionId, onBehalfOf, escalationId, requestId }: GuardCallOptions): object =>
   givenOf({ session_id: sessionId, on_behalf_of: onBehalfOf, escalation_id: escalationId, request_id: requestId });
 
+/** Times that Python sent as texts. */
+const timeOf = (text: string | null | undefined): Date | null => (typeof text === "string" ? new Date(text) : null);
+
+const reasonsOf = (reasons: readonly Json[] | undefined): Json =>
+  reasons?.map((reason) => ({ ...reason, resetsAt: timeOf(reason.resets_at) }));
+
 const pendingOf = (pending: Json): PendingApproval =>
   new PendingApproval(
-    { ...pending, decisionId: pending.decision_id, escalationId: pending.escalation_id },
+    {
+      ...pending,
+      decisionId: pending.decision_id,
+      escalationId: pending.escalation_id,
+      reasons: reasonsOf(pending.reasons),
+    },
     pending.escalation_id,
     pending.action,
   );
@@ -173,6 +184,8 @@ function errorOf(error: Json, cancelled: unknown): unknown {
     escalationId: error.escalation_id,
     decisionId: error.decision_id,
     forModel: error.for_model,
+    reasons: reasonsOf(error.reasons),
+    retryAfter: timeOf(error.retry_after),
     cause: cause === null || cause === undefined ? undefined : requestErrorOf(cause),
   };
   const errors: Readonly<Record<string, () => unknown>> = {

@@ -9,7 +9,9 @@ import {
   startPythonLibrary,
 } from "./python-library.ts";
 
-describeWithPackages("the scenarios of the client libraries in Python", PYTHON_PACKAGES, () => {
+describeWithPackages("the scenarios of the client libraries in Python", PYTHON_PACKAGES, function () {
+  // A driver that fails does not answer.
+  this.timeout(60_000);
   let service: TestService;
   let environment: PythonEnvironment;
   before("builds and installs the wheel, and starts a server", async function () {
