@@ -99,6 +99,12 @@ const NUMBERS_OF_ARGUMENTS: JsonSchema = {
   ],
 };
 
+/** Statuses of outcomes, each once, with the one decision that has outcomes. */
+const COUNTS_ALLOWED: JsonSchema = when(
+  { required: ["count_outcomes"], properties: { count_outcomes: { minItems: 1 } } },
+  { required: ["count_decisions"], properties: { count_decisions: { minItems: 1, items: { enum: ["allow"] } } } },
+);
+
 /** Fields of a budget, in another mode. */
 const NO_BUDGET: Readonly<Record<string, JsonSchema | false>> = {
   sums: absent("sums"),
@@ -122,10 +128,15 @@ const CONDITIONS: ReadonlyMap<RuleType, JsonSchema> = new Map<RuleType, JsonSche
         window_seconds: { minimum: 1, maximum: MAX_WINDOW_SECONDS },
         max_count: { minimum: 0 },
         department_id: NOT_BLANK,
+        count_outcomes: { uniqueItems: true },
       },
       allOf: [
         when(isWord("mode", "velocity"), {
-          allOf: [given("match_action_types", "max_count"), { properties: { steps: absent("steps"), ...NO_BUDGET } }],
+          allOf: [
+            given("match_action_types", "max_count"),
+            { properties: { steps: absent("steps"), ...NO_BUDGET } },
+            COUNTS_ALLOWED,
+          ],
         }),
         when(isWord("mode", "ordered"), {
           required: ["steps"],
@@ -133,6 +144,7 @@ const CONDITIONS: ReadonlyMap<RuleType, JsonSchema> = new Map<RuleType, JsonSche
             steps: { minItems: MIN_STEPS, maxItems: MAX_STEPS },
             max_count: absent("max_count"),
             match_action_types: absent("match_action_types"),
+            count_outcomes: absent("count_outcomes"),
             ...NO_BUDGET,
           },
         }),

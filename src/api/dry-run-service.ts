@@ -36,7 +36,7 @@ import type { Action, Outcome } from "../state/types.ts";
 import { ReadOnlyDatabase } from "../store/transaction.ts";
 import { actionFrom } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
-import { decisionMapping, decisionPathMapping, mandateModeMapping } from "./enum-mapping.ts";
+import { decisionMapping, decisionPathMapping, mandateModeMapping, outcomeStatusMapping } from "./enum-mapping.ts";
 import { listDraftFrom } from "./list-service.ts";
 import { draftFrom } from "./mandate-service.ts";
 import { pageFrom } from "./paging.ts";
@@ -269,13 +269,14 @@ function testFrom(test: MandateTest): MessageInitShape<typeof MandateTestSchema>
     trust,
     because,
     action,
-    history: history.map(({ by, actionType, decision, beforeMs, count: times, amount }) => ({
+    history: history.map(({ by, actionType, decision, beforeMs, count: times, amount, outcome }) => ({
       by: PAST_AGENTS[by],
       actionType,
       decision: decisionMapping.toProto[decision],
       beforeMs: BigInt(beforeMs),
       count: times,
       ...(amount !== undefined && { amount }),
+      ...(outcome !== undefined && { outcome: outcomeStatusMapping.toProto[outcome] }),
     })),
     at: timestampFromMs(atMs),
     agent: { agentId: agent.agentId, departmentIds: [...agent.departmentIds] },

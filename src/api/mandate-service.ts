@@ -158,6 +158,7 @@ function limitFrom({
     windowSeconds: BigInt(windowMs / 1000),
     ...(velocity === undefined ? {} : { maxCount: BigInt(velocity.maxCount) }),
     ...(budget === undefined ? {} : budgetFieldsFrom(budget, source)),
+    countOutcomes: [...(source.conditions?.countOutcomes ?? [])],
     countDecisions: countDecisions.map((each) => decisionMapping.toProto[each]),
     groups: groups.map(({ count, remaining, members, resetsAtMs, ...group }) => ({
       ...group,

@@ -26,6 +26,7 @@ const ORDER = [
   "max_count",
   "window_seconds",
   "count_decisions",
+  "count_outcomes",
   "patterns",
   "below",
   "time_zone",

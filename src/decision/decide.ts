@@ -7,6 +7,7 @@ import type { Decision, EvaluationContext } from "../policy/types.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { AuthorityItem } from "../state/authority.ts";
 import type { Reservation } from "../state/counters/budget-pots.ts";
+import { readCounter } from "../state/counters/read-counter.ts";
 import { createResetReader } from "../state/counters/reset-reader.ts";
 import { isCounted, outcomeTimeoutMs, trustAfter } from "../state/fold.ts";
 import { type Action, DEFAULT_REASONS, type Outcome } from "../state/types.ts";
@@ -66,10 +67,7 @@ function outcomeFrom(attempt: Attempt, verdict: Verdict): Outcome {
   const keyEnded = { isKeyEnded: isKeyEnded(state, action, nowMs) };
   const counts = isCounted(action, { ...keyEnded, path: verdict.path });
   const changesTrust = counts && action.keepsTrust !== true;
-  const reservations =
-    counts && verdict.decision === "allow" && toolName !== undefined
-      ? state.budgets.reservationsOf(toolKey(toolName), argumentsFrom(action.metadata))
-      : [];
+  const reservations = counts && verdict.decision === "allow" ? reservationsOf(attempt) : [];
   return {
     policy: undefined,
     policyName: undefined,
@@ -91,8 +89,16 @@ function outcomeFrom(attempt: Attempt, verdict: Verdict): Outcome {
   };
 }
 
+/** Lists what an allowed action adds to the pots in force: its amounts, and itself where outcomes say which actions count. */
+function reservationsOf({ state: { budgets }, action, toolName }: Attempt): readonly Reservation[] {
+  const counted = budgets.countsOf(action.normalisedType);
+  if (toolName === undefined) return counted;
+  const reserved = budgets.reservationsOf(toolKey(toolName), argumentsFrom(action.metadata));
+  return counted.length === 0 ? reserved : [...reserved, ...counted];
+}
+
 /**
- * Tests whether the outcome of an action is tracked: of one that reserves amounts, of one that is claimed and will be reported, or of
+ * Tests whether the outcome of an action is tracked: of one that reserves amounts or counts by its outcome, of one that is claimed and will be reported, or of
  * all that are allowed.
  */
 function isTracked(
@@ -200,7 +206,7 @@ function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): Evaluati
     trustTenths: cappedTrust(state, action, agent) ?? agent.trustTenths,
     nowMs,
     checks: new Checks(action.longAnswers, state.lists),
-    counterValue: (spec, { agentId }) => state.windows.read(spec, agentId, nowMs),
+    counterValue: (spec, { agentId }) => readCounter(state, spec, agentId, nowMs),
     potValue: (budget, { agentId }) => state.budgets.read(budget, agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),

@@ -3,7 +3,7 @@ import type { FollowedDecision, FollowUpDraft } from "../log/follow-up.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { millionthsFrom } from "../policy/decimal.ts";
-import { awaitsConfirmation, capturedBy, type OutcomeSource, type SealedOutcome } from "../state/outcomes.ts";
+import { awaitsConfirmation, type OutcomeSource, releases, type SealedOutcome } from "../state/outcomes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
 /** Outcome of an allowed action, as its caller reports it. */
@@ -101,7 +101,7 @@ function potsThatHold(
   { budgets }: WorkspaceState,
 ): readonly string[] {
   return reserved
-    .filter((amount) => capturedBy(report, amount) < amount.millionths)
+    .filter((amount) => releases(report, amount))
     .filter(({ pot, release }) => release === "confirmed" || budgets.isConfirmed(pot))
     .map(({ pot }) => pot);
 }
@@ -118,7 +118,8 @@ function assertReport({ status, amount, error }: OutcomeReport): void {
 
 /** Throws INVALID_FIELD for an amount of an action that reserved different ones: it cannot be told which of them it stands for. */
 function assertOneAmount({ body: { reserved = [] } }: DecisionReceipt, { amount }: OutcomeReport): void {
-  if (amount === undefined || new Set(reserved.map(({ millionths }) => millionths)).size <= 1) return;
+  const amounts = reserved.filter(({ unit }) => unit === undefined).map(({ millionths }) => millionths);
+  if (amount === undefined || new Set(amounts).size <= 1) return;
   throw invalidField(
     "amount",
     "must be absent: the action reserved different amounts in several budgets, and each captures its own",

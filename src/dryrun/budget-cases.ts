@@ -2,7 +2,7 @@ import { siblingsOf, withCurrency } from "./condition-cases.ts";
 import type { PastAction, TestedAction } from "./mandate-test.ts";
 import { type ArgumentTypes, type Json, splitPath } from "./naive/naive-conditions.ts";
 import { typesOf } from "./naive/naive-evaluator.ts";
-import { BY_TEXTS, departmentVariants, pastOf, pastVariants } from "./past-variants.ts";
+import { BY_TEXTS, countedOutcome, departmentVariants, pastOf, pastVariants } from "./past-variants.ts";
 import type { Case, CaseSource } from "./rule-cases.ts";
 import { sampleArguments, withValueAt } from "./sample-arguments.ts";
 
@@ -49,7 +49,7 @@ export function budgetCases({ rule, base, tools, patterns }: CaseSource): readon
   const pays = (amount: Json | undefined): Args => withValueAt(first.start, first.steps, amount) as Args;
   const windowMs = Number(windowSeconds) * 1000;
   const past = (amount: number, change: Partial<PastAction> = {}): PastAction[] => [
-    pastOf({ decision: "allow", beforeMs: Math.floor(windowMs / 2), amount, ...change }),
+    pastOf({ decision: "allow", beforeMs: Math.floor(windowMs / 2), amount, ...countedOutcome(rule), ...change }),
   ];
   const at = (name: string, tested: TestedAction): Case => ({ name, tested });
   const above = Math.min(999_999_999, (Math.round(maxTotal * MILLION) + MILLION) / MILLION);
@@ -61,7 +61,7 @@ export function budgetCases({ rule, base, tools, patterns }: CaseSource): readon
     at(`${first.field} of 0.000001 after ${maxTotal}`, call(first.name, pays(0.000001), past(maxTotal))),
     at(`${first.field} of 1 without a past`, call(first.name, pays(1))),
   ];
-  const variants = pastVariants(windowMs).map(([name, change]) =>
+  const variants = pastVariants(windowMs, rule.conditions?.countOutcomes).map(([name, change]) =>
     at(`${first.field} of 1 after ${maxTotal} ${name}`, call(first.name, pays(1), past(maxTotal, change))),
   );
   const departments = departmentVariants(rule, base).flatMap(([name, from]) =>

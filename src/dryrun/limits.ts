@@ -1,5 +1,5 @@
 import { invalidField } from "../errors.ts";
-import { type BudgetState, budgetStateFrom, type CompiledBudget } from "../policy/budget.ts";
+import { type BudgetState, type BudgetWindow, budgetStateFrom, type CompiledBudget } from "../policy/budget.ts";
 import { coversAgent, groupOfRule } from "../policy/coverage.ts";
 import { amountFrom } from "../policy/decimal.ts";
 import type { CompiledMandate, CompiledRule, OrderedSpec, Principal, ScopeWord } from "../policy/types.ts";
@@ -128,6 +128,8 @@ function counterOf(
   if (budget !== undefined) return budgetCounter(state, budget, nowMs);
   if (velocity === undefined) return undefined;
   const { counter, maxCount } = velocity;
+  const { pot } = counter;
+  if (pot !== undefined) return outcomeCounter(state, { pot, windowMs: counter.windowMs }, maxCount, nowMs);
   const counts = state.windows.countsOf(counter, nowMs);
   return {
     scope: counter.scope,
@@ -152,6 +154,25 @@ function orderedCounter(state: WorkspaceState, ordered: OrderedSpec, nowMs: numb
     ofDepartments: (groups) => progress.ofDepartments(groups),
     forEachAgent: (visit) => progress.forEach(visit),
     resetsAt: () => undefined,
+  };
+}
+
+/** Counter of actions that count by their outcomes. */
+function outcomeCounter(state: WorkspaceState, window: BudgetWindow, maxCount: number, nowMs: number): Counter {
+  const amounts = state.budgets.amountsOf(window, nowMs);
+  const count = (of: CountedGroup): number => {
+    const { reserved, captured } = amounts.peek(of);
+    return Number(reserved + captured);
+  };
+  return {
+    scope: window.pot.scope,
+    departmentId: window.pot.departmentId,
+    limit: maxCount,
+    ofWorkspace: () => count({}),
+    ofAgent: (agentId) => count({ agentId }),
+    ofDepartments: (groups) => groups.map((departmentIds) => count({ departmentIds })),
+    forEachAgent: (visit) => amounts.forEachAgent((agentId) => visit(agentId, count({ agentId }))),
+    resetsAt: (group) => state.budgets.groupResetsAt(window, group, nowMs, BigInt(maxCount) - 1n),
   };
 }
 
@@ -242,7 +263,8 @@ class LimitReader {
   withHistory({ mandate, rule }: ListedLimit): ListedLimit {
     const limit = this.limitOf(mandate, rule);
     const [group] = limit.groups;
-    if (rule.velocity === undefined || group === undefined) return limit;
+    // Of actions that count by their outcomes, amounts are kept and no parts of a window.
+    if (rule.velocity === undefined || rule.velocity.counter.pot !== undefined || group === undefined) return limit;
     const { counter } = rule.velocity;
     const isIn = this.#membersOf(group, counter.scope);
     const history = this.#state.windows.historyOf(counter, this.#nowMs, HISTORY_PARTS, isIn);

@@ -1,4 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { OutcomeStatus } from "../policy/outcome-status.ts";
 import type { Decision } from "../policy/types.ts";
 
 /**
@@ -18,6 +19,8 @@ export interface PastAction {
   readonly count: number;
   /** Amount that each reserved in the budgets of the mandate, if it was allowed. Default: none. */
   readonly amount?: number;
+  /** Status of the outcome of each, if it was allowed. Default `pending`. */
+  readonly outcome?: OutcomeStatus;
 }
 
 /** An action with everything that rules read, in a workspace that has nothing else. */

@@ -10,7 +10,7 @@ import { conditionCases } from "./condition-cases.ts";
 import type { PastAction, TestedAction } from "./mandate-test.ts";
 import { shownTime, typeOf } from "./naive/naive-evaluator.ts";
 import { foldNaively, type NaivePatterns } from "./naive/naive-patterns.ts";
-import { BY_TEXTS, departmentVariants, OTHER_TYPE, pastOf, pastVariants } from "./past-variants.ts";
+import { BY_TEXTS, countedOutcome, departmentVariants, OTHER_TYPE, pastOf, pastVariants } from "./past-variants.ts";
 import { sampleArguments } from "./sample-arguments.ts";
 import { disguisesOf, nearMisses, sampleText } from "./sample-text.ts";
 import { schemaCases } from "./schema-cases.ts";
@@ -280,12 +280,15 @@ function countCases({ rule, base }: CaseSource): RuleCases {
   }
   const { actionType } = base.action;
   const decision = countedDecision(rule);
+  const outcome = countedOutcome(rule);
   const past = (count: number, change: Partial<PastAction> = {}): PastAction[] =>
-    count < 1 ? [] : [pastOf({ actionType, decision, beforeMs: Math.floor(windowMs / 2), count, ...change })];
+    count < 1
+      ? []
+      : [pastOf({ actionType, decision, ...outcome, beforeMs: Math.floor(windowMs / 2), count, ...change })];
   const at = (name: string, history: PastAction[], from = base): Case => ({ name, tested: { ...from, history } });
   const counts = [limit + 1, limit, limit - 1, limit + 2, 1].filter((count) => count > 0 && count <= MAX_HISTORY);
   const bounds = [...new Set(counts)].map((count) => at(`count ${count} of ${limit}`, past(count - 1)));
-  const variants = pastVariants(windowMs).flatMap(([name, change]) => [
+  const variants = pastVariants(windowMs, rule.conditions?.countOutcomes).flatMap(([name, change]) => [
     at(`${limit} past actions ${name}`, past(limit, change)),
     at(`${limit} past actions, the first ${name}`, [...past(1, change), ...past(limit - 1)].sort(oldestFirst)),
   ]);

@@ -1,8 +1,10 @@
 import { Turns } from "../async/turns.ts";
+import type { BudgetWindow, PotSpec } from "../policy/budget.ts";
 import { Checks, type LongCheck } from "../policy/checks.ts";
 import { millionthsFrom } from "../policy/decimal.ts";
 import { withLimitResets } from "../policy/limit-resets.ts";
 import { argumentsFrom, normaliseName, toolNameFrom } from "../policy/names.ts";
+import { heldAmount } from "../policy/outcome-status.ts";
 import { createPolicySet } from "../policy/policy-set.ts";
 import type {
   CompiledMandate,
@@ -16,6 +18,7 @@ import type {
 import { BudgetPots, type PotAmount } from "../state/counters/budget-pots.ts";
 import type { HistoryEntry } from "../state/counters/log-history.ts";
 import { OrderedSequences } from "../state/counters/ordered.ts";
+import { readCounter } from "../state/counters/read-counter.ts";
 import { createResetReader } from "../state/counters/reset-reader.ts";
 import { type Membership, type Party, VelocityWindows } from "../state/counters/windows.ts";
 import type { MandateTest, PastAgent, TestedAction, TestResult } from "./mandate-test.ts";
@@ -128,7 +131,7 @@ function contextFrom(tested: TestedAction, history: TestHistory, tools: ToolLook
     trustTenths: Math.round(trust * 10),
     nowMs: atMs,
     checks: new Checks(undefined, tools.lists),
-    counterValue: (spec, { agentId }) => history.windows.read(spec, agentId, atMs),
+    counterValue: (spec, { agentId }) => readCounter(history, spec, agentId, atMs),
     potValue: (budget, { agentId }) => history.budgets.read(budget, agentId, atMs),
     sequenceStartedAtMs: (spec) => history.sequences.read(spec, agent.agentId, atMs),
   };
@@ -164,16 +167,23 @@ class TestHistory {
 
   #buildBudgets(): BudgetPots {
     const budgets = new BudgetPots(membershipOf(this.#tested), WORKSPACE);
-    budgets.require(this.#mandate.rules.flatMap(({ budget }) => budget ?? []));
+    const pots = this.#mandate.rules.flatMap(({ budget, velocity }): BudgetWindow[] => {
+      if (budget !== undefined) return [budget];
+      return velocity?.counter.pot === undefined ? [] : [{ ...velocity.counter, pot: velocity.counter.pot }];
+    });
+    budgets.require(pots);
     const { atMs } = this.#tested;
     for (let missing = budgets.missing(atMs); missing !== undefined; missing = budgets.missing(atMs)) {
-      budgets.load(missing, { oldest: amountsOf(this.#tested), left: undefined, rest: [], newest: [] });
+      const { pot } = pots.find(({ pot: { key } }) => key === missing?.pot) ?? {};
+      budgets.load(missing, { oldest: amountsOf(this.#tested, pot), left: undefined, rest: [], newest: [] });
     }
     return budgets;
   }
 
   #buildWindows(): VelocityWindows {
-    const specs = this.#mandate.rules.flatMap(({ velocity }): CounterSpec[] => (velocity ? [velocity.counter] : []));
+    const specs = this.#mandate.rules.flatMap(({ velocity }): CounterSpec[] =>
+      velocity === undefined || velocity.counter.pot !== undefined ? [] : [velocity.counter],
+    );
     const entries = entriesOf(this.#tested);
     const windows = new VelocityWindows(membershipOf(this.#tested), WORKSPACE);
     windows.require(specs, entries.length);
@@ -205,13 +215,15 @@ function partiesOf({ agentId }: TestedAction["agent"]): Readonly<Record<PastAgen
   };
 }
 
-/** Lists the amounts of the past actions that were allowed, oldest first. */
-function amountsOf({ history, agent, atMs }: TestedAction): readonly PotAmount[] {
+/** Lists what the past actions that were allowed have in a pot after their outcomes, oldest first. */
+function amountsOf({ history, agent, atMs }: TestedAction, pot: PotSpec | undefined): readonly PotAmount[] {
   const parties = partiesOf(agent);
-  const amounts = history.flatMap(({ by, decision, beforeMs, count, amount }) => {
-    const reserved = amount === undefined || decision !== "allow" ? undefined : millionthsFrom(amount);
-    if (reserved === undefined) return [];
-    const paid = { at: atMs - beforeMs, ...parties[by], reserved, captured: 0 };
+  const amounts = history.flatMap(({ by, actionType, decision, beforeMs, count, amount = 0, outcome = "pending" }) => {
+    const isCounted = pot?.counted?.matches(normaliseName(actionType)) === true ? 1 : 0;
+    const millionths = pot?.counted === undefined ? millionthsFrom(amount) : isCounted;
+    if (decision !== "allow" || millionths === undefined) return [];
+    const held = heldAmount(outcome, millionths, undefined, pot?.outcomes);
+    const paid = { at: atMs - beforeMs, ...parties[by], ...held };
     return Array.from({ length: count }, () => paid);
   });
   return amounts.sort((a, b) => a.at - b.at);

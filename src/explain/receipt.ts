@@ -127,7 +127,7 @@ function refusedByBudgets(body: unknown): readonly Sentence[] {
 
 /** Says what an allowed action reserved, and how the budgets stand with it. */
 function reservedIn(body: unknown): readonly Sentence[] {
-  const reserved = listAt(body, "reserved");
+  const reserved = listAt(body, "reserved").filter((each) => textAt(each, "unit") === "");
   if (reserved.length === 0) return [];
   const amounts = reserved.map((each) =>
     amountText((numberAt(each, "millionths") ?? 0) / 1_000_000, textAt(each, "currency")),

@@ -1,3 +1,4 @@
+import { heldAmount } from "../policy/outcome-status.ts";
 import { AmountState } from "../state/counters/budget-history.ts";
 import { isCounted } from "../state/fold.ts";
 import { amountChangesOf } from "../state/outcomes.ts";
@@ -51,7 +52,7 @@ function reservedBy(
   if (outcome.reservations.length === 0 || !isCounted(action, outcome)) return [];
   const { agentId } = action;
   const { principalId = "" } = outcome;
-  return outcome.reservations.map(({ pot, millionths }) => ({
+  return outcome.reservations.map(({ pot, millionths, outcomes }) => ({
     pot,
     atMs,
     decisionSeq: seq,
@@ -59,7 +60,8 @@ function reservedBy(
     state: AmountState.RESERVED,
     agentId,
     principalId,
-    millionths,
+    // Also of an amount that does not count yet: its outcome changes it at its time.
+    millionths: heldAmount("pending", millionths, undefined, outcomes).reserved,
   }));
 }
 

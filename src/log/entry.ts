@@ -89,6 +89,8 @@ const writeReservation = objectWriter<Reservation>({
   millionths: ({ millionths }) => json(millionths),
   currency: ({ currency }) => json(currency),
   release: ({ release }) => json(release),
+  unit: ({ unit }) => json(unit),
+  outcomes: ({ outcomes }) => (outcomes === undefined ? undefined : json(outcomes)),
 });
 
 /** Writes a counter or budget. `remaining` is left out, because it follows from limit and count, and the counts of a budget. */

@@ -83,6 +83,9 @@ const writeReported = objectWriter<ReportedAmount>({
   millionths: ({ millionths }) => json(millionths),
   currency: ({ currency }) => json(currency),
   release: ({ release }) => json(release),
+  unit: ({ unit }) => json(unit),
+  outcomes: ({ outcomes }) => (outcomes === undefined ? undefined : json(outcomes)),
+  was: ({ was }) => json(was),
   held: ({ held }) => json(held),
   captured: ({ captured }) => json(captured),
 });
@@ -94,7 +97,9 @@ function reservedIn({ draft, decision: { reserved = [] } }: Sealing): readonly R
   return reserved.map((amount): ReportedAmount => {
     if (confirms === undefined) return heldPots.includes(amount.pot) ? { ...amount, held: true } : amount;
     const isHeld = confirms.reserved?.some(({ pot, held }) => pot === amount.pot && held === true) === true;
-    return isHeld ? amount : { ...amount, captured: capturedBy(confirms, amount) };
+    if (isHeld) return amount;
+    const captured = capturedBy(confirms, amount);
+    return { ...amount, captured, ...(amount.outcomes !== undefined && { was: confirms.status }) };
   });
 }
 
@@ -115,7 +120,9 @@ function overdraftsOf({ draft, decision }: Sealing): readonly Overdraft[] {
   const paid = millionthsFrom(draft.amount) ?? 0;
   const { reserved = [], authorisation } = decision;
   return reserved
-    .filter(({ millionths }) => paid > millionths)
+    .filter(({ millionths, unit, outcomes = ["succeeded"] }) => {
+      return unit === undefined && outcomes.includes("succeeded") && paid > millionths;
+    })
     .flatMap(({ pot, millionths, currency }): readonly Overdraft[] => {
       const amounts = { reserved: amountFrom(BigInt(millionths)), captured: amountFrom(BigInt(paid)) };
       const overdraft = { pot, ...(currency !== undefined && { currency }), ...amounts };

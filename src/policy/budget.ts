@@ -3,8 +3,9 @@ import type { ArgumentStep } from "../notation/argument-path.ts";
 import { fold } from "../text/fold.ts";
 import { amountFrom, millionthsFrom } from "./decimal.ts";
 import { isJsonObject, ownValue } from "./json-value.ts";
+import type { OutcomeStatus } from "./outcome-status.ts";
 import type { FindingCode, ReasonCode } from "./reason-codes.ts";
-import type { ScopeWord } from "./types.ts";
+import type { CompiledPatterns, ScopeWord } from "./types.ts";
 
 /** Largest amount of one action, in millionths: that of one number (`millionthsFrom`). */
 const MAX_MILLIONTHS = 999_999_999_000_000;
@@ -33,8 +34,12 @@ export interface BudgetSum {
  * object is the same for the life of the compiled rule.
  */
 export interface PotSpec {
-  /** Digest of the sums in any order, the currency, the scope and the department. */
+  /** Digest of the sums in any order, the currency, the scope, the department and the outcomes that count; of a count, of its patterns. */
   readonly key: string;
+  /** Statuses with which an amount counts, sorted; undefined for those of a budget that names none. */
+  readonly outcomes?: readonly OutcomeStatus[];
+  /** Set for a pot that counts actions instead of adding amounts: the action types, each action being a millionth. */
+  readonly counted?: CompiledPatterns;
   readonly sums: readonly BudgetSum[];
   /** As it is compared. */
   readonly currency: string;

@@ -1,7 +1,15 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
-import type { BudgetReading, BudgetState, BudgetWindow, CompiledBudget, PotReading, Spending } from "./budget.ts";
+import type {
+  BudgetReading,
+  BudgetState,
+  BudgetWindow,
+  CompiledBudget,
+  PotReading,
+  PotSpec,
+  Spending,
+} from "./budget.ts";
 import type { Checks, LongCheck, TOO_LONG } from "./checks.ts";
 import type { ListLookup } from "./lists/named-list.ts";
 import type { UsedList } from "./lists/used-lists.ts";
@@ -110,6 +118,8 @@ export interface CounterSpec {
   readonly scope: ScopeWord;
   /** With scope `department`: the department to count, instead of the acting agent's. */
   readonly departmentId?: string;
+  /** Set if outcomes say which allowed actions count: the pot that has them. */
+  readonly pot?: PotSpec;
 }
 
 /** Value of a counter, the action at hand included. */

@@ -40,6 +40,8 @@ export const RULE_VIOLATION_REASONS = {
   MATCH_MISSING: "the rule needs action-type patterns and has none",
   OTHER_CURRENCY_UNKNOWN: "`other_currency` is neither `violate` nor `ignore`",
   MODE_MISSING: "a sequence rule does not say what it looks for",
+  OUTCOME_REPEATED: "`count_outcomes` names a status twice",
+  OUTCOME_UNKNOWN: "`count_outcomes` names what is no status of an outcome",
   OPERATOR_NOT_FITTING: "the operator does not fit the argument's type",
   OPERATOR_UNKNOWN: "there is no such operator",
   PATTERN_INVALID: "the pattern is not an RE2 expression",

@@ -5,6 +5,7 @@ import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField, notF
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
+import { outcomeWarnings } from "../policy/compile/count-outcomes.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { compileRules } from "../policy/compile/rules.ts";
 import { whenWarnings } from "../policy/compile/when-warnings.ts";
@@ -336,6 +337,7 @@ async function publish(scope: ChangeScope, mandate: SealedMandate, origin: Manda
 const ruleWarnings = (rules: readonly Rule[], ignores: readonly string[]): readonly RuleWarning[] => [
   ...approvalWarnings(rules, ignores),
   ...whenWarnings(rules, ignores),
+  ...outcomeWarnings(rules),
 ];
 
 function publishedFrom({ policies, settings }: WorkspaceState, mandateId: string): PublishedMandate {

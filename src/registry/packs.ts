@@ -4,6 +4,7 @@ import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
+import { outcomeWarnings } from "../policy/compile/count-outcomes.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
 import { whenWarnings } from "../policy/compile/when-warnings.ts";
 import { comparableName } from "../policy/names.ts";
@@ -335,7 +336,11 @@ function appliedFrom(state: WorkspaceState, name: string, set: CompiledSet, plan
     warnings: set.mandates.flatMap(({ path, compiled }) => {
       const rules = compiled.rules.map(({ source }) => source);
       const ignores = state.settings.approval_ignores;
-      const warnings = [...approvalWarnings(rules, ignores), ...whenWarnings(rules, ignores)];
+      const warnings = [
+        ...approvalWarnings(rules, ignores),
+        ...whenWarnings(rules, ignores),
+        ...outcomeWarnings(rules),
+      ];
       return warnings.map((warning) => ({ ...warning, path: `${path}.${warning.path}` }));
     }),
   };

@@ -1,10 +1,10 @@
 import { LRUCache } from "lru-cache";
 import { millionthsFrom } from "../policy/decimal.ts";
+import { heldAmount, type OutcomeStatus } from "../policy/outcome-status.ts";
 import { idWithPrefix } from "../store/ids.ts";
 import type { AmountChange, Reservation } from "./counters/budget-pots.ts";
 
-/** Status of an allowed action; the words of the proto enum `OutcomeStatus`. */
-export type OutcomeStatus = "succeeded" | "failed" | "cancelled" | "pending" | "unknown";
+export type { OutcomeStatus };
 
 /** Status that an entry seals: a pending outcome has no entry. */
 export type SealedStatus = Exclude<OutcomeStatus, "pending">;
@@ -65,6 +65,8 @@ export interface ReportedAmount extends Reservation {
   readonly held?: true;
   /** Millionths that the pot captured by the agent's report, in place of the reservation, if this outcome confirms or corrects one. */
   readonly captured?: number;
+  /** Status of the agent's report that this outcome confirms or corrects. Set for a pot that names the outcomes that count. */
+  readonly was?: SealedStatus;
 }
 
 /** Outcome of an allowed action, as its entry seals it. */
@@ -97,26 +99,38 @@ export const awaitsConfirmation = ({ reserved = [] }: SealedOutcome): boolean =>
 /** Returns what an outcome captures of a reserved amount, in millionths: its own amount, or what was reserved; 0 for a failure. */
 export function capturedBy(
   { status, amount }: { readonly status: SealedStatus; readonly amount?: number | undefined },
-  { millionths }: Reservation,
+  { millionths, unit }: Reservation,
 ): number {
   if (status !== "succeeded") return 0;
-  return amount === undefined ? millionths : (millionthsFrom(amount) ?? millionths);
+  return amount === undefined || unit === "action" ? millionths : (millionthsFrom(amount) ?? millionths);
+}
+
+/** Tests whether a report leaves less of a reserved amount in its pot than counts while its outcome is open. */
+export function releases(
+  report: { readonly status: SealedStatus; readonly amount?: number | undefined },
+  reserved: Reservation,
+): boolean {
+  const { millionths, outcomes } = reserved;
+  const { reserved: before } = heldAmount("pending", millionths, undefined, outcomes);
+  const after = heldAmount(report.status, millionths, capturedBy(report, reserved), outcomes);
+  return after.reserved + after.captured < before;
 }
 
 /**
  * Returns how an outcome changes the amounts that its action reserved: a success captures its amount, or what was reserved, a failure
- * releases it, and an unknown outcome leaves it as it is. A pot that holds its amount keeps it too.
+ * releases it, and an unknown outcome leaves it as it is, unless the pot names the outcomes that count. A pot that holds its amount keeps
+ * it too.
  */
 export function amountChangesOf(outcome: SealedOutcome): readonly AmountChange[] {
-  const { status, reserved = [] } = outcome;
-  if (status === "unknown") return [];
+  const { status, unknown_at: unknownAt, reserved = [] } = outcome;
   return reserved.flatMap((amount): readonly AmountChange[] => {
-    const { pot, millionths, held, captured: before } = amount;
+    const { pot, millionths, outcomes, held, captured: before, was = "succeeded" } = amount;
     if (held === true) return [];
-    const captured = capturedBy(outcome, amount);
-    return before === undefined
-      ? [{ pot, reserved: -millionths, captured }]
-      : [{ pot, reserved: 0, captured: captured - before }];
+    const open = unknownAt === undefined ? "pending" : "unknown";
+    const then = heldAmount(before === undefined ? open : was, millionths, before, outcomes);
+    const now = heldAmount(status, millionths, capturedBy(outcome, amount), outcomes);
+    const change = { pot, reserved: now.reserved - then.reserved, captured: now.captured - then.captured };
+    return change.reserved === 0 && change.captured === 0 ? [] : [change];
   });
 }
 

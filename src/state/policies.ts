@@ -184,12 +184,19 @@ export class Policies {
 
   /** Returns every counter that a mandate in force reads. */
   counters(): CounterSpec[] {
-    return this.#rules().flatMap(({ velocity }) => velocity?.counter ?? []);
+    return this.#rules().flatMap(({ velocity }) =>
+      velocity?.counter.pot === undefined ? (velocity?.counter ?? []) : [],
+    );
   }
 
-  /** Returns the window of every budget in force. */
+  /** Returns the window of every budget in force, and of every counter whose actions count by their outcomes. */
   budgets(): BudgetWindow[] {
-    return this.#rules().flatMap(({ budget }) => budget ?? []);
+    return this.#rules().flatMap(({ budget, velocity }): BudgetWindow[] => {
+      if (budget !== undefined) return [budget];
+      return velocity?.counter.pot === undefined
+        ? []
+        : [{ pot: velocity.counter.pot, windowMs: velocity.counter.windowMs }];
+    });
   }
 
   /**

@@ -16,6 +16,23 @@ const SUMS = fc.subarray(
   ["send_payment", "refund"].flatMap((tool) => ["amount", "lines[].amount"].map((field) => ({ tool, field }))),
   { minLength: 1 },
 );
+const OUTCOMES: fc.Arbitrary<string[]> = fc.oneof(
+  fc.constant<string[]>([]),
+  fc.subarray(["pending", "succeeded", "failed", "cancelled", "unknown"], { minLength: 1 }),
+);
+const COUNT: fc.Arbitrary<RuleJson> = fc
+  .record({
+    match_action_types: fc.constantFrom<string[]>(["pay.*"], ["pay.send", "mail.send"]),
+    max_count: fc.constantFrom("0", "1", "3"),
+    window_seconds: fc.constantFrom("1", "60"),
+    scope: fc.constantFrom("agent", "department", "workspace"),
+    count_outcomes: OUTCOMES,
+  })
+  .map((conditions) => ({
+    type: "sequence",
+    decision: "block",
+    conditions: { mode: "velocity", count_decisions: ["allow"], ...conditions },
+  }));
 const RULE: fc.Arbitrary<RuleJson> = fc
   .record({
     sums: SUMS,
@@ -26,6 +43,7 @@ const RULE: fc.Arbitrary<RuleJson> = fc
     release: fc.constantFrom("reported", "confirmed"),
     decision: fc.constantFrom("block", "escalate"),
     isNarrow: fc.boolean(),
+    count_outcomes: OUTCOMES,
   })
   .map(({ decision, isNarrow, ...conditions }) => ({
     type: "sequence",
@@ -54,6 +72,22 @@ describe("generated tests of budgets", () => {
     expect(count).to.be.above(1_000);
   });
 
+  it("pass under the compiled rules, for random counts of outcomes.", async () => {
+    let [count, timed] = [0, 0];
+    await fc.assert(
+      fc.asyncProperty(fc.array(COUNT, { minLength: 1, maxLength: 2 }), async (rules) => {
+        const runs = await runsOf(rules);
+        const failed = runs.find(({ passed }) => !passed);
+        expect(failed, JSON.stringify(failed)).to.equal(undefined);
+        count += runs.length;
+        timed += runs.filter(({ test }) => test.expected.resetsAtMs !== undefined).length;
+      }),
+      { numRuns: 40 },
+    );
+    expect(count).to.be.above(500);
+    expect(timed).to.be.above(50);
+  });
+
   it("fail for a change of the limit, the window, the scope or the currency.", async () => {
     const budget = (change: JsonObject): RuleJson => ({
       type: "sequence",
@@ -76,9 +110,13 @@ describe("generated tests of budgets", () => {
       { scope: "workspace" },
       { currency: "USD" },
       { other_currency: "ignore" },
+      { count_outcomes: ["pending", "succeeded"] },
+      { count_outcomes: ["pending", "succeeded", "unknown", "failed"] },
     ];
     for (const change of changes) {
-      const runs = await runsOf([budget({})], [budget(change)]);
+      const isOfOutcomes = "count_outcomes" in change;
+      const own = isOfOutcomes ? { count_outcomes: ["pending", "succeeded", "unknown"] } : {};
+      const runs = await runsOf([budget(own)], [budget(change)]);
       expect(
         runs.some(({ passed }) => !passed),
         JSON.stringify(change),

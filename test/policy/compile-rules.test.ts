@@ -76,8 +76,9 @@ describe("compileRules", () => {
       decision: "block",
       conditions: { mode: "budget", sums, currency: "EUR", max_total: 1, window_seconds: "60" },
     });
-    Object.assign(budget.conditions ?? {}, { otherCurrency: 9, release: 9 });
-    const found = ["OTHER_CURRENCY_UNKNOWN", "RELEASE_UNKNOWN", "LIMIT_OUT_OF_RANGE"];
+    Object.assign(budget.conditions ?? {}, { otherCurrency: 9, release: 9, countOutcomes: [0, 9, -1, 1] });
+    const outcomes = ["OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"];
+    const found = [...outcomes, "OTHER_CURRENCY_UNKNOWN", "RELEASE_UNKNOWN", "LIMIT_OUT_OF_RANGE"];
     expect(violationsOf([budget]).map(({ reason }) => reason)).to.deep.equal(found);
   });
 
@@ -105,6 +106,7 @@ describe("compileRules", () => {
       "ON_MISSING_UNKNOWN",
       "OTHER_CURRENCY_UNKNOWN",
       "RELEASE_UNKNOWN",
+      "OUTCOME_UNKNOWN",
       "SCHEMA_NOT_CHECKABLE",
       "SCOPE_TARGET_NOT_APPLICABLE",
       "TYPE_UNKNOWN",

@@ -79,10 +79,15 @@ const PREFIX: Readonly<Record<string, string>> = {
   other_currency: "OTHER_CURRENCY_",
   release: "BUDGET_RELEASE_",
   days: "WEEKDAY_",
+  count_outcomes: "OUTCOME_STATUS_",
 };
 
 /** Fields that hold lists of enum words, with the field whose prefix they take. */
-const LISTS: Readonly<Record<string, string>> = { count_decisions: "decision", days: "days" };
+const LISTS: Readonly<Record<string, string>> = {
+  count_decisions: "decision",
+  count_outcomes: "count_outcomes",
+  days: "days",
+};
 
 /** A rule message from its lower-case JSON. */
 export function ruleFrom(json: RuleJson): Rule {

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { CollectiveLimit, Decision, DecisionPath, Reason, Scope } from "./resources_pb.js";
+import type { CollectiveLimit, Decision, DecisionPath, OutcomeStatus, Reason, Scope } from "./resources_pb.js";
 import type { MandateMode, Rule, RuleType } from "./mandate_service_pb.js";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 import type { ListDraft } from "./list_service_pb.js";
@@ -1392,6 +1392,13 @@ export declare type PastAction = Message<"agentcontrol.v1.PastAction"> & {
    * @generated from field: optional double amount = 6;
    */
   amount?: number | undefined;
+
+  /**
+   * Status of their outcomes, if they were allowed; unset for `pending`.
+   *
+   * @generated from field: optional agentcontrol.v1.OutcomeStatus outcome = 7;
+   */
+  outcome?: OutcomeStatus | undefined;
 };
 
 /**

@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
-import type { BudgetState, Decision, RuleViolation, RuleWarning, Scope } from "./resources_pb.js";
+import type { BudgetState, Decision, OutcomeStatus, RuleViolation, RuleWarning, Scope } from "./resources_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/mandate_service.proto.
@@ -299,6 +299,18 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
    * @generated from field: agentcontrol.v1.OtherCurrency other_currency = 26;
    */
   otherCurrency: OtherCurrency;
+
+  /**
+   * Velocity, budget: statuses of the outcome with which an allowed action counts, each once. An action counts, or stops counting, from the
+   * entry of its outcome on: `pending` from the decision, as all of them are at first. Empty means `pending`, `succeeded` and `unknown`
+   * for a budget, and for velocity that outcomes change nothing. What counts of an action that failed is what it reserved. Velocity then
+   * counts allowed actions alone and needs `count_decisions` with `allow` alone; it counts from when the first rule with these patterns,
+   * statuses, scope and department is in force, and a budget begins a pot of its own. Outcomes of the actions are tracked. Publishing
+   * warns `PENDING_NOT_COUNTED` where `pending` is missing.
+   *
+   * @generated from field: repeated agentcontrol.v1.OutcomeStatus count_outcomes = 27;
+   */
+  countOutcomes: OutcomeStatus[];
 
   /**
    * Budget: reports that give an amount back; absent means `reported`. Where budgets share a pot, `confirmed` in one of them holds for
@@ -756,6 +768,13 @@ export declare type Limit = Message<"agentcontrol.v1.Limit"> & {
    * @generated from field: optional double max_total = 24;
    */
   maxTotal?: number | undefined;
+
+  /**
+   * Counts only allowed actions whose outcome has one of these statuses, as the rule names them; empty where it names none.
+   *
+   * @generated from field: repeated agentcontrol.v1.OutcomeStatus count_outcomes = 25;
+   */
+  countOutcomes: OutcomeStatus[];
 
   /**
    * Budget: reports that give an amount back. Unset for other modes.

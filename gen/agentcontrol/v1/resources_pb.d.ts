@@ -486,7 +486,8 @@ export declare type RuleWarning = Message<"agentcontrol.v1.RuleWarning"> & {
    * schema, fails; at most 20 of a mandate are named. `TESTS_NOT_RUN`: the tests take longer than 250 ms or cannot be read.
    * `WHEN_EXACT_TEXT`: a rule that blocks or escalates compares the caller's text with another exactly, so that another spelling
    * passes. `WHEN_DOES_NOT_FILTER`: the `when` of a `sequence` rule leaves no past action out.
-   * `WHEN_ALWAYS_FAILS`: the `when` has no result on any sample argument.
+   * `WHEN_ALWAYS_FAILS`: the `when` has no result on any sample argument. `PENDING_NOT_COUNTED`: `count_outcomes` leaves `pending` out, so
+   * that any number of actions may be under way at once.
    *
    * @generated from field: string reason = 2;
    */

@@ -12,6 +12,7 @@ import type {
   ScopeWord,
 } from "../../policy/types.ts";
 import type { AgentState } from "../../state/agents.ts";
+import { readCounter } from "../../state/counters/read-counter.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import type { DryRuns, Question } from "../dry-runs.ts";
 import { mandatesFor } from "../trace.ts";
@@ -91,13 +92,14 @@ function limitOf(
 
 function velocityText(state: WorkspaceState, velocity: CompiledVelocity, agentId: string, nowMs: number) {
   const { counter, maxCount, windowSeconds } = velocity;
-  const { count, group, members } = state.windows.read(counter, agentId, nowMs);
+  const { count, group, members } = readCounter(state, counter, agentId, nowMs);
   // The reading counts the action at hand, but here there is none.
   const past = count - 1;
   const remaining = Math.max(0, maxCount - past);
   const without = counter.excluded.length === 0 ? "" : ` without ${listed(counter.excluded.map(quoted), MAX_PATTERNS)}`;
   const types = `${listed(counter.patterns.map(quoted), MAX_PATTERNS)}${without}`;
-  const of = counter.countDecisions.length === 0 ? "" : `, counting ${counter.countDecisions.join(" and ")} alone,`;
+  const counts = counter.pot?.outcomes?.map((status) => `${status} outcomes`) ?? counter.countDecisions;
+  const of = counts.length === 0 ? "" : `, counting ${counts.join(" and ")} alone,`;
   const by = groupText(counter.scope, group, members);
   const resetsAtMs = remaining > 0 ? undefined : resetsAt(state, velocity, agentId, nowMs);
   const fits = resetsAtMs === undefined ? "" : `; one more fits from ${new Date(resetsAtMs).toISOString()}`;
@@ -107,11 +109,13 @@ function velocityText(state: WorkspaceState, velocity: CompiledVelocity, agentId
 
 /** Returns when one more action fits a limit that is reached, between two actions. */
 function resetsAt(
-  { windows }: WorkspaceState,
+  { windows, budgets }: WorkspaceState,
   { counter, maxCount }: CompiledVelocity,
   agentId: string,
   nowMs: number,
 ): number | undefined {
+  const { pot, windowMs } = counter;
+  if (pot !== undefined) return budgets.resetsAt({ pot, windowMs }, agentId, nowMs, BigInt(maxCount) - 1n);
   return windows.resetsAt(counter, agentId, nowMs, { maxCount, isCounted: false });
 }
 

@@ -16,6 +16,7 @@ import { Departments } from "../../state/agents.ts";
 import { BudgetPots } from "../../state/counters/budget-pots.ts";
 import { completeWindows } from "../../state/counters/log-history.ts";
 import { OrderedSequences } from "../../state/counters/ordered.ts";
+import { readCounter } from "../../state/counters/read-counter.ts";
 import { VelocityWindows } from "../../state/counters/windows.ts";
 import { foldChange, foldDecision } from "../../state/fold.ts";
 import { type DecisionPath, EntryKind } from "../../state/types.ts";
@@ -151,7 +152,7 @@ export class Replay {
   }
 
   #contextOf({ entry, body }: Recorded, answers?: LongAnswers): EvaluationContext {
-    const { agents, policies, settings, windows, sequences, budgets } = this.#state;
+    const { agents, policies, settings, sequences, budgets } = this.#state;
     const { action } = body;
     const agent = agents.get(action.agent_id);
     if (agent === undefined) throw new Error(`agent \`${action.agent_id}\` is not in the state`);
@@ -174,7 +175,7 @@ export class Replay {
       arguments: argumentsFrom(metadata),
       trustTenths: Math.min(agent.trustTenths, this.#facts.get(body.key_id)?.maxTrustTenths ?? agent.trustTenths),
       checks: new Checks(answers, this.#state.lists),
-      counterValue: (spec, counted) => windows.read(spec, counted.agentId, nowMs),
+      counterValue: (spec, counted) => readCounter(this.#state, spec, counted.agentId, nowMs),
       potValue: (budget, counted) => budgets.read(budget, counted.agentId, nowMs),
       sequenceStartedAtMs: (spec) => sequences.read(spec, agentId, nowMs),
       guardAnswerFor: recordedAnswers(this.#policies, body),
@@ -206,10 +207,9 @@ export class Replay {
     const actionType = entry.actionType ?? "";
     const metadata = action.metadata as JsonObject | undefined;
     const { name } = this.#state.policies.toolCalledBy({ tool: action.tool, metadata, actionType: action.action_type });
-    const reservations =
-      decision === "allow" && name !== undefined
-        ? this.#state.budgets.reservationsOf(toolKey(name), argumentsFrom(metadata))
-        : [];
+    const { budgets } = this.#state;
+    const paid = name === undefined ? [] : budgets.reservationsOf(toolKey(name), argumentsFrom(metadata));
+    const reservations = decision === "allow" ? [...paid, ...budgets.countsOf(actionType)] : [];
     foldDecision(this.#state, {
       seq,
       atMs,

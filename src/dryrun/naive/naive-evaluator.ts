@@ -160,7 +160,8 @@ export class NaiveEvaluator {
     if (counted === undefined || mode === SequenceMode.ORDERED) return undefined;
     if (mode === SequenceMode.BUDGET) return this.#budgetResetsAt(rule, tested, decision);
     const past = counted.map(({ beforeMs, count }) => ({ atMs: tested.atMs - beforeMs, count }));
-    const isCounted = countDecisions.length === 0 || countDecisions.some((each) => DECISIONS.get(each) === decision);
+    const isNamed = countDecisions.length === 0 || countDecisions.some((each) => DECISIONS.get(each) === decision);
+    const isCounted = isNamed && (countedStatuses(rule)?.includes("pending") ?? true);
     const actions = isCounted ? [...past, { atMs: tested.atMs, count: 1 }] : past;
     const windowMs = Number(windowSeconds) * 1000;
     return naiveResetsAt({ maxCount: Number(maxCount), windowMs, actions }, tested.atMs);
@@ -171,7 +172,8 @@ export class NaiveEvaluator {
     const { payment, past } = this.#spendingOf(rule, tested) ?? {};
     if (payment === undefined || past === undefined) return undefined;
     const own = payment.millionths ?? 0n;
-    const reserved = decision === "allow" ? [{ atMs: tested.atMs, millionths: own }] : [];
+    const isCounted = decision === "allow" && (countedStatuses(rule)?.includes("pending") ?? true);
+    const reserved = isCounted ? [{ atMs: tested.atMs, millionths: own }] : [];
     const budget = {
       maxTotal: naiveMillionths(maxTotal) ?? 0n,
       windowMs: Number(windowSeconds) * 1000,
@@ -311,8 +313,9 @@ export class NaiveEvaluator {
     const types = schema === undefined ? new Map() : typesOf(schema);
     const args = argumentsOf(tested.action.metadata) as Json | undefined;
     const payment = naivePayment(sums, currency, tool, types, args);
+    const statuses = countedStatuses(rule) ?? ["pending", "succeeded", "unknown"];
     const past = counted
-      .filter(({ decision }) => decision === "allow")
+      .filter(({ decision, outcome = "pending" }) => decision === "allow" && statuses.includes(outcome))
       .map(({ amount, count, beforeMs }) => ({
         atMs: tested.atMs - beforeMs,
         millionths: BigInt(count) * (naiveMillionths(amount ?? 0) ?? 0n),
@@ -473,9 +476,18 @@ const NOT_COVERED: NaiveResult = { fires: false, because: "the rule counts a dep
 /** Lists what a velocity rule counts: what the agent did and what others did on its behalf. */
 function countedActions(rule: Rule, tested: TestedAction) {
   const { matchActionTypes = [] } = rule.conditions ?? {};
-  return countedHistory(rule, tested, ["self", "delegate"])?.filter(({ actionType }) =>
-    matchesAny(matchActionTypes, actionType),
-  );
+  const statuses = countedStatuses(rule);
+  return countedHistory(rule, tested, ["self", "delegate"])
+    ?.filter(({ actionType }) => matchesAny(matchActionTypes, actionType))
+    .filter(({ outcome = "pending" }) => statuses === undefined || statuses.includes(outcome));
+}
+
+const STATUSES = ["", "succeeded", "failed", "cancelled", "pending", "unknown"];
+
+/** Lists the statuses of outcomes that a rule names; undefined if it names none. */
+function countedStatuses({ conditions }: Rule): readonly string[] | undefined {
+  const named = (conditions?.countOutcomes ?? []).map((status) => STATUSES[status] ?? "");
+  return named.length === 0 ? undefined : named;
 }
 
 function judgeCount(rule: Rule, tested: TestedAction): NaiveResult {

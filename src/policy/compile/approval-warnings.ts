@@ -7,6 +7,7 @@ export interface RuleWarning {
   readonly path: string;
   readonly reason:
     | "FIELD_NOT_APPROVED"
+    | "PENDING_NOT_COUNTED"
     | "TEST_FAILS"
     | "TESTS_NOT_RUN"
     | "WHEN_ALWAYS_FAILS"

@@ -6,6 +6,7 @@ import {
 } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { argumentSteps, memberPath } from "../../notation/argument-path.ts";
 import { fold } from "../../text/fold.ts";
+import { compilePatterns } from "../action-patterns.ts";
 import {
   type BudgetReading,
   type BudgetSum,
@@ -17,8 +18,10 @@ import {
 import { amountFrom, amountText, millionthsFrom } from "../decimal.ts";
 import { INTEGER, maskFromTypes, NUMBER } from "../json-value.ts";
 import { toolKey, toolNameFault } from "../names.ts";
-import type { ArgumentChange, Finding, FlattenedArgument, ToolSchema } from "../types.ts";
+import { areDefaultOutcomes, type OutcomeStatus } from "../outcome-status.ts";
+import type { ArgumentChange, CounterSpec, Finding, FlattenedArgument, ToolSchema } from "../types.ts";
 import { checkCurrency, currencyMembers, placeOf } from "./conditions.ts";
+import { outcomesFrom } from "./count-outcomes.ts";
 import { type RuleBody, type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 import { checkDepartment, groupFrom, windowSecondsFrom } from "./sequence-fields.ts";
 
@@ -39,10 +42,17 @@ export const compileBudget: RuleBodyCompiler = (draft) => {
   checkRuleTool(draft, sums);
   checkOtherCurrency(draft);
   checkRelease(draft);
+  const outcomes = outcomesFrom(draft);
   if (violations.count > before) return undefined;
   const { scope, departmentId } = groupFrom(conditions);
   return budgetBody(draft, {
-    pot: potFrom({ sums, currency: fold(currency), scope, ...(departmentId !== undefined && { departmentId }) }),
+    pot: potFrom({
+      sums,
+      currency: fold(currency),
+      scope,
+      ...(departmentId !== undefined && { departmentId }),
+      ...(outcomes !== undefined && !areDefaultOutcomes(outcomes) && { outcomes }),
+    }),
     maxTotal,
     currency: currency.trim().toUpperCase(),
     windowMs: windowSeconds * 1000,
@@ -54,8 +64,26 @@ export const compileBudget: RuleBodyCompiler = (draft) => {
 function potFrom(pot: Omit<PotSpec, "key">): PotSpec {
   const sums = [...new Set(pot.sums.map(({ tool, field }) => JSON.stringify([tool, field])))].sort();
   // Texts and lists of texts alone: the text of JSON.stringify is already the RFC 8785 text.
-  const text = JSON.stringify([sums, pot.currency, pot.scope, pot.departmentId ?? null]);
-  return { key: createHash("sha256").update(text).digest("hex").slice(0, KEY_LENGTH), ...pot };
+  const text = JSON.stringify([sums, pot.currency, pot.scope, pot.departmentId ?? null, ...(pot.outcomes ?? [])]);
+  return { key: potKey(text), ...pot };
+}
+
+const potKey = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, KEY_LENGTH);
+
+/** Creates the pot of a velocity rule that counts allowed actions by their outcomes. */
+export function countPotFrom(
+  { patterns, excluded, scope, departmentId }: Omit<CounterSpec, "key" | "pot">,
+  outcomes: readonly OutcomeStatus[],
+): PotSpec {
+  return {
+    key: potKey(JSON.stringify({ patterns, excluded, scope, departmentId, outcomes })),
+    sums: [],
+    currency: "",
+    scope,
+    ...(departmentId !== undefined && { departmentId }),
+    outcomes,
+    counted: compilePatterns(patterns, excluded),
+  };
 }
 
 function budgetBody(draft: RuleDraft, budget: CompiledBudget): RuleBody {

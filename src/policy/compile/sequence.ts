@@ -2,7 +2,8 @@ import { BudgetRelease, OtherCurrency, SequenceMode } from "../../../gen/agentco
 import { normalisePatterns } from "../action-patterns.ts";
 import { normaliseName } from "../names.ts";
 import type { CompiledVelocity, OrderedSpec } from "../types.ts";
-import { compileBudget } from "./budget.ts";
+import { compileBudget, countPotFrom } from "./budget.ts";
+import { checkCountsAllowed, outcomesFrom } from "./count-outcomes.ts";
 import { type RuleBody, type RuleBodyCompiler, type RuleDraft, ruleFinding } from "./rule-draft.ts";
 import { checkPatterns } from "./rule-fields.ts";
 import { addWrongMode, checkDepartment, groupFrom, limitFrom, windowSecondsFrom } from "./sequence-fields.ts";
@@ -47,6 +48,7 @@ const MODE_FIELDS: readonly (readonly [
     [SequenceMode.VELOCITY, SequenceMode.ORDERED],
     (given) => given.excludeActionTypes.length > 0,
   ],
+  ["count_outcomes", [SequenceMode.VELOCITY, SequenceMode.BUDGET], (given) => given.countOutcomes.length > 0],
   ["sums", [SequenceMode.BUDGET], (given) => given.sums.length > 0],
   ["currency", [SequenceMode.BUDGET], (given) => given.currency !== undefined],
   ["max_total", [SequenceMode.BUDGET], (given) => given.maxTotal !== undefined],
@@ -75,13 +77,16 @@ function compileVelocity(draft: RuleDraft): RuleBody | undefined {
   const maxCount = limitFrom(draft, "max_count", conditions.maxCount, 0, MAX_COUNT);
   const windowSeconds = windowSecondsFrom(draft);
   checkDepartment(draft);
+  const outcomes = outcomesFrom(draft);
+  if (outcomes !== undefined) checkCountsAllowed(draft);
   if (violations.count > before || conditions.matchActionTypes.length === 0) return undefined;
   const patterns = normalisePatterns(conditions.matchActionTypes);
   const group = groupFrom(conditions);
   const excluded = normalisePatterns(conditions.excludeActionTypes);
   const key = JSON.stringify([patterns, group.countDecisions, ...excluded]);
+  const counter = { key, patterns, excluded, windowMs: windowSeconds * 1000, ...group };
   return velocityBody(draft, {
-    counter: { key, patterns, excluded, windowMs: windowSeconds * 1000, ...group },
+    counter: outcomes === undefined ? counter : { ...counter, pot: countPotFrom(counter, outcomes) },
     maxCount,
     windowSeconds,
   });

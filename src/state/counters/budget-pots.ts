@@ -1,5 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { type BudgetWindow, type PotReading, type PotSpec, paymentOf } from "../../policy/budget.ts";
+import { heldAmount, type OutcomeStatus } from "../../policy/outcome-status.ts";
 import { AmountRing, type RingAmount } from "./amount-ring.ts";
 import {
   type CountedGroup,
@@ -25,10 +26,14 @@ export interface Reservation {
   /** Key of the pot. */
   readonly pot: string;
   readonly millionths: number;
-  /** Currency of the pot: `EUR`. Absent where only the amount is read. */
+  /** Currency of the pot: `EUR`. Absent where only the amount is read, and for an action. */
   readonly currency?: string;
   /** Set if the pot gives the amount back only by a confirmed report. Absent where only the amount is read. */
   readonly release?: "confirmed";
+  /** Set if the pot counts actions: it has one millionth, and no money. */
+  readonly unit?: "action";
+  /** Statuses with which it counts. Absent for those of a budget that names none, and where only the amount is read. */
+  readonly outcomes?: readonly OutcomeStatus[];
 }
 
 /** Change of an amount in a pot by the outcome of its action, in millionths. */
@@ -100,6 +105,7 @@ export class BudgetPots {
   #windowsByPot = new Map<string, readonly PotWindow[]>();
   #potsByTool = new Map<string, readonly PotSpec[]>();
   #confirmed: ReadonlySet<string> = new Set();
+  #countPots: readonly PotSpec[] = [];
   #maxKept: number;
 
   /**
@@ -131,6 +137,7 @@ export class BudgetPots {
     }
     this.#windowsByPot = Map.groupBy(this.#windows.values(), ({ pot }) => pot);
     this.#potsByTool = new Map();
+    this.#countPots = [...pots.values()].filter(({ counted }) => counted !== undefined);
     for (const pot of pots.values()) {
       for (const tool of new Set(pot.sums.map((sum) => sum.tool))) {
         this.#potsByTool.set(tool, [...(this.#potsByTool.get(tool) ?? []), pot]);
@@ -146,14 +153,25 @@ export class BudgetPots {
     return pots.flatMap((pot): readonly Reservation[] => {
       const millionths = paymentOf(pot, tool, args)?.millionths;
       if (millionths === undefined) return [];
-      const reservation = { pot: pot.key, millionths, currency: pot.currency.toUpperCase() };
-      return [this.isConfirmed(pot.key) ? { ...reservation, release: "confirmed" } : reservation];
+      const { key, outcomes } = pot;
+      const reservation = { pot: key, millionths, currency: pot.currency.toUpperCase(), ...(outcomes && { outcomes }) };
+      return [this.isConfirmed(key) ? { ...reservation, release: "confirmed" } : reservation];
     });
   }
 
   /** Tests whether a pot gives an amount back only by a confirmed report. */
   isConfirmed(pot: string): boolean {
     return this.#confirmed.has(pot);
+  }
+
+  /** Returns what an allowed action of a type, in its normal form, adds to the pots in force that count actions. */
+  countsOf(actionType: string): readonly Reservation[] {
+    if (this.#countPots.length === 0) return [];
+    return this.#countPots.flatMap(({ key, counted, outcomes }): readonly Reservation[] =>
+      counted?.matches(actionType) === true
+        ? [{ pot: key, millionths: 1, unit: "action", ...(outcomes && { outcomes }) }]
+        : [],
+    );
   }
 
   /** Adds what an allowed action reserves. For a batch that may be rolled back, adds a step to `undo` that takes it out again. */
@@ -330,6 +348,7 @@ class PotWindow {
   readonly reserved: AmountSums;
   readonly captured: AmountSums;
   readonly #parties: Parties;
+  readonly #outcomes: readonly OutcomeStatus[] | undefined;
   #head = new AmountRing();
   #tail = new AmountRing();
   /** Times, the second excluded, of amounts that are added but not in memory. */
@@ -341,13 +360,15 @@ class PotWindow {
     this.pot = pot.key;
     this.windowMs = windowMs;
     this.#parties = parties;
+    this.#outcomes = pot.outcomes;
     this.reserved = new AmountSums(parties, membership);
     this.captured = new AmountSums(parties, membership);
   }
 
-  /** Adds an amount that is reserved now. Returns false if the window waits for its past, which will have it. */
-  record(party: Party, at: number, reserved: number): boolean {
+  /** Adds an amount that is reserved now, 0 where a pending outcome does not count. Returns false if the window waits for its past, which will have it. */
+  record(party: Party, at: number, millionths: number): boolean {
     if (!this.#isComplete) return false;
+    const { reserved } = heldAmount("pending", millionths, undefined, this.#outcomes);
     // A window that no rule reads any more would otherwise grow forever.
     this.#dropUntil(at - this.windowMs);
     this.#push(this.#tail, { at, party: this.#parties.numberOf(party), reserved, captured: 0 });

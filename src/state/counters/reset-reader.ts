@@ -1,7 +1,8 @@
+import type { PotSpec } from "../../policy/budget.ts";
 import type { ResetReader } from "../../policy/limit-resets.ts";
 import type { Decision, ReadLimit } from "../../policy/types.ts";
 import type { BudgetPots } from "./budget-pots.ts";
-import type { VelocityWindows } from "./windows.ts";
+import type { Counters } from "./read-counter.ts";
 
 /** A decided action that is not counted yet. */
 export interface DecidedAction {
@@ -12,28 +13,27 @@ export interface DecidedAction {
   readonly nowMs: number;
 }
 
-/** The counters of a workspace, each read only where a limit needs it. */
-interface Counters {
-  readonly windows: VelocityWindows;
-  readonly budgets: BudgetPots;
-}
-
 /** Creates the reader of the times at which the limits of a decided action have room again: for it, as it will be counted, and one more. */
 export function createResetReader(counters: Counters, action: DecidedAction): ResetReader {
   return (limit) => {
     const { counter, spending } = limit;
-    if (counter !== undefined) return countResetsAt(counters.windows, { ...limit, counter }, action);
+    if (counter !== undefined) return countResetsAt(counters, { ...limit, counter }, action);
     return spending === undefined ? undefined : budgetResetsAt(counters.budgets, { ...limit, spending }, action);
   };
 }
 
 function countResetsAt(
-  windows: VelocityWindows,
+  counters: Counters,
   { counter, agentId, limit }: ReadLimit & { readonly counter: NonNullable<ReadLimit["counter"]> },
   { decision, counts, nowMs }: DecidedAction,
 ): number | undefined {
   const isNamed = counter.countDecisions.length === 0 || counter.countDecisions.includes(decision);
-  return windows.resetsAt(counter, agentId, nowMs, { maxCount: limit, isCounted: counts && isNamed });
+  const { pot, windowMs } = counter;
+  const isCounted = counts && isNamed && countsPending(pot);
+  if (pot === undefined) return counters.windows.resetsAt(counter, agentId, nowMs, { maxCount: limit, isCounted });
+  // The action at hand is the newest: of a limit of 1 it is the one that has to leave.
+  if (isCounted && limit === 1) return nowMs + windowMs;
+  return counters.budgets.resetsAt({ pot, windowMs }, agentId, nowMs, BigInt(limit) - (isCounted ? 2n : 1n));
 }
 
 function budgetResetsAt(
@@ -44,8 +44,11 @@ function budgetResetsAt(
   const { budget, payment } = spending;
   const amount = BigInt(payment.millionths ?? 0);
   const most = BigInt(budget.maxTotal) - amount;
-  if (!counts || decision !== "allow") return budgets.resetsAt(budget, agentId, nowMs, most);
+  if (!counts || decision !== "allow" || !countsPending(budget.pot))
+    return budgets.resetsAt(budget, agentId, nowMs, most);
   // The amount at hand is the newest: where two of it do not fit, it is the one that has to leave.
   if (most >= 0n && most < amount) return nowMs + budget.windowMs;
   return budgets.resetsAt(budget, agentId, nowMs, most - amount);
 }
+
+const countsPending = (pot: PotSpec | undefined): boolean => pot?.outcomes?.includes("pending") ?? true;
