@@ -16,6 +16,7 @@ import { ActionCard } from "./action-card.tsx";
 import { CallFacts } from "./call-facts.tsx";
 import { Guards, Observed } from "./judged.tsx";
 import { LimitBars } from "./limit-bars.tsx";
+import { isOpen, OutcomeCard } from "./outcome-card.tsx";
 import { ProbeCard } from "./probe-card.tsx";
 import { ProofCard } from "./proof-card.tsx";
 import { SealedCard } from "./sealed-card.tsx";
@@ -23,6 +24,8 @@ import { Sequences } from "./sequences.tsx";
 import { SessionSteps } from "./session-steps.tsx";
 import { Summary } from "./summary.tsx";
 
+/** Milliseconds between two reads of a decision whose outcome is open. */
+const REFRESH_MS = 5_000;
 const DECISIONS: ScreenPlace = { title: "Decisions", href: "/decisions" };
 
 /** Returns the title of the page: what was decided on what. */
@@ -35,11 +38,14 @@ function titleOf(response: GetDecisionResponse | undefined): string | undefined 
 
 /** One decision: its receipt in sentences, its context, its proof, and a dry run of it now. */
 export function DecisionScreen({ id = "" }: ScreenProps) {
-  // A sealed decision never changes.
+  // A sealed decision never changes; what follows it does until its outcome stands.
   const query = useQuery(
     EnforcementService.method.getDecision,
     { decisionId: id },
-    { staleTime: Number.POSITIVE_INFINITY },
+    {
+      staleTime: ({ state }) => (isOpen(state.data?.decision?.outcome) ? 0 : Number.POSITIVE_INFINITY),
+      refetchInterval: ({ state }) => (isOpen(state.data?.decision?.outcome) ? REFRESH_MS : false),
+    },
   );
   return (
     <ScreenFrame
@@ -84,6 +90,7 @@ function Receipt({ decisionId, response }: { readonly decisionId: string; readon
     <div className="receipt">
       <div className="stack">
         <Summary decisionId={decisionId} body={body} />
+        <OutcomeCard body={body} outcome={response.decision?.outcome} claim={response.decision?.claim} />
         <ActionCard body={body} />
       </div>
       <div className="stack">

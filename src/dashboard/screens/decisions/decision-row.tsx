@@ -1,6 +1,7 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Link } from "wouter";
 import type { Decision, DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { OutcomeBadge } from "../../kit/action-outcome.tsx";
 import { DecisionBadge } from "../../kit/badge.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
@@ -16,7 +17,7 @@ const WORDS: ReadonlyMap<Decision, string> = new Map([...DECISION_WORDS].map(([w
 
 /** One decision of the feed. It leads to its receipt. */
 export function DecisionRow({ record }: { readonly record: DecisionRecord }) {
-  const { decisionId, decision, decidedAt, agentId, agentName, actionType, tool, reason } = record;
+  const { decisionId, decision, decidedAt, agentId, agentName, actionType, tool, reason, outcome } = record;
   return (
     <Link href={`/decisions/${decisionId}`} className="line-row feed-row" data-decision={WORDS.get(decision)}>
       <span className="feed-time">
@@ -40,6 +41,7 @@ export function DecisionRow({ record }: { readonly record: DecisionRecord }) {
       <span className="feed-reason cut hint">
         <Message text={reason.slice(0, MAX_TEXT)} />
       </span>
+      <span className="feed-outcome">{outcome === undefined ? null : <OutcomeBadge status={outcome.status} />}</span>
     </Link>
   );
 }

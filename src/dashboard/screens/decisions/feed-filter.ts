@@ -1,11 +1,14 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { Decision, type DecisionRecord } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, type DecisionRecord, OutcomeStatus } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { OUTCOME_STATUSES } from "../../kit/outcome-statuses.ts";
 
 /** Filters of the feed, as the address of the screen holds them. An empty filter admits everything. */
 export interface FeedFilter {
   readonly agent: string;
   /** `allow`, `block` or `escalate`. */
   readonly decision: string;
+  /** `pending`, `succeeded`, `failed`, `cancelled` or `unknown`. */
+  readonly outcome: string;
   /** A complete action type, or a prefix and `*`. */
   readonly action_type: string;
   readonly tool: string;
@@ -17,7 +20,7 @@ export interface FeedFilter {
 }
 
 /** Names of the filters. */
-export const FILTERS = ["agent", "decision", "action_type", "tool", "session", "since", "until"] as const;
+export const FILTERS = ["agent", "decision", "outcome", "action_type", "tool", "session", "since", "until"] as const;
 
 /** Decisions by their words in the filter. */
 export const DECISION_WORDS: ReadonlyMap<string, Decision> = new Map([
@@ -32,6 +35,7 @@ export function filterFrom(parameters: URLSearchParams): FeedFilter {
   return {
     agent: text("agent"),
     decision: text("decision"),
+    outcome: text("outcome"),
     action_type: text("action_type"),
     tool: text("tool"),
     session: text("session"),
@@ -61,6 +65,7 @@ export function listRequestOf(filter: FeedFilter) {
   return {
     agentId: filter.agent,
     decision: DECISION_WORDS.get(filter.decision) ?? Decision.UNSPECIFIED,
+    outcome: OUTCOME_STATUSES.get(filter.outcome) ?? OutcomeStatus.UNSPECIFIED,
     tool: filter.tool,
     sessionId: filter.session,
     ...(isPrefix(type) ? { actionTypePrefix: type.slice(0, -1) } : { actionType: type }),
@@ -70,7 +75,8 @@ export function listRequestOf(filter: FeedFilter) {
 }
 
 /** Returns the reason why a feed is not live; undefined for a live feed. */
-export function whyNotLive({ until, session }: FeedFilter, nowMs: number): string | undefined {
+export function whyNotLive({ until, session, outcome }: FeedFilter, nowMs: number): string | undefined {
+  if (OUTCOME_STATUSES.has(outcome)) return "Decisions of one outcome are listed, not watched.";
   if (session !== "") return "Decisions of one session are listed, not watched.";
   const end = msOf(until);
   return end !== undefined && end <= nowMs ? "The filter ends in the past." : undefined;

@@ -3,6 +3,7 @@ import { AgentSearch } from "../../kit/agent-search.tsx";
 import { Button } from "../../kit/button.tsx";
 import { Field } from "../../kit/field.tsx";
 import { useNarrow } from "../../kit/lists/use-narrow.ts";
+import { OUTCOME_STATUSES } from "../../kit/outcome-statuses.ts";
 import { inputText, inputTime, useZone } from "../../kit/zone.ts";
 import { DECISION_WORDS, type FeedFilter, FILTERS } from "./feed-filter.ts";
 import { TimePresets } from "./time-presets.tsx";
@@ -69,6 +70,21 @@ function Fields({ filter, onChange }: FeedFiltersProps) {
           >
             <option value="">all</option>
             {[...DECISION_WORDS.keys()].map((word) => (
+              <option key={word}>{word}</option>
+            ))}
+          </select>
+        )}
+      </Field>
+      <Field label="Outcome">
+        {(control) => (
+          <select
+            {...control}
+            name="outcome"
+            value={OUTCOME_STATUSES.has(filter.outcome) ? filter.outcome : ""}
+            onChange={({ target }) => onChange({ outcome: target.value })}
+          >
+            <option value="">any</option>
+            {[...OUTCOME_STATUSES.keys()].map((word) => (
               <option key={word}>{word}</option>
             ))}
           </select>

@@ -46,6 +46,7 @@ export function Histogram({ filter }: { readonly filter: FeedFilter }) {
 }
 
 const UNCOUNTED = [
+  { name: "outcome", title: "outcome" },
   { name: "action_type", title: "action type" },
   { name: "tool", title: "tool" },
   { name: "session", title: "session" },

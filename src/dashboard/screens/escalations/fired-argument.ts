@@ -116,7 +116,8 @@ const sizeOf = ({ value }: FiredArgument): number => {
   return numbers.length === 0 ? Number.NEGATIVE_INFINITY : Math.max(...numbers);
 };
 
-function largestAmount(args: JsonObject): FiredArgument | undefined {
+/** Returns the largest amount of some arguments; undefined if there is none. */
+export function largestAmount(args: JsonObject): FiredArgument | undefined {
   const [first, ...others] = amountsIn(args);
   return first === undefined
     ? undefined

@@ -1,0 +1,80 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { Link } from "wouter";
+import type { ActionOutcome, Claim } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { OutcomeStatus } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { type EndStatus, endSentences } from "../../../explain/outcome.ts";
+import { OutcomeBadge } from "../../kit/action-outcome.tsx";
+import { Actor } from "../../kit/actor.tsx";
+import { outcomeWord } from "../../kit/outcome-statuses.ts";
+import { Time } from "../../kit/time.tsx";
+import { amountText, decidedAmounts, reservedText } from "../outcomes/decided-amount.ts";
+import { SentenceView } from "./sentence-view.tsx";
+
+const timeText = (at: Timestamp | undefined): string | undefined =>
+  at === undefined ? undefined : new Date(timestampMs(at)).toISOString();
+
+/** Properties of the card. */
+export interface OutcomeCardProps {
+  readonly body: JsonObject;
+  readonly outcome: ActionOutcome | undefined;
+  readonly claim: Claim | undefined;
+}
+
+/** End of an allowed action: how it ended, who reported it and when. Nothing for an action that nobody follows. */
+export function OutcomeCard({ body, outcome, claim }: OutcomeCardProps) {
+  if (outcome === undefined) return null;
+  const { status, seq, reportedAt } = outcome;
+  return (
+    <section className="card stack is-tight" aria-labelledby="outcome-title" data-part="outcome">
+      <div className="row is-apart">
+        <h2 id="outcome-title">Outcome</h2>
+        <span className="row">
+          {reportedAt === undefined ? null : (
+            <span className="hint">
+              <Time at={reportedAt} />
+            </span>
+          )}
+          <OutcomeBadge status={status} />
+        </span>
+      </div>
+      <div className="stack is-tight">
+        {endSentences(endFrom(body, outcome)).map((sentence, index) => (
+          <SentenceView key={index} sentence={sentence} />
+        ))}
+      </div>
+      <p className="hint">
+        {claim === undefined ? null : (
+          <>
+            Claimed by <Actor id={claim.claimedBy} name={undefined} /> <Time at={claim.claimedAt} />.{" "}
+          </>
+        )}
+        {seq === undefined ? null : (
+          <>
+            It is <Link href={`/evidence?entry=${seq}`}>entry {seq.toString()}</Link> of the log.
+          </>
+        )}
+      </p>
+    </section>
+  );
+}
+
+function endFrom(body: JsonObject, outcome: ActionOutcome) {
+  const { status, amount, reportedAt, reportedBy, error, dueAt, unknownAt } = outcome;
+  const decided = decidedAmounts(body);
+  const currency = decided[0]?.currency;
+  return {
+    status: outcomeWord(status) as EndStatus,
+    amount: amount === undefined ? undefined : amountText(amount, currency),
+    reserved: reservedText(decided),
+    reportedAt: timeText(reportedAt),
+    reportedBy,
+    error,
+    dueAt: timeText(dueAt),
+    unknownAt: timeText(unknownAt),
+  };
+}
+
+/** Tests whether an outcome may still change. */
+export const isOpen = (outcome: ActionOutcome | undefined): boolean =>
+  outcome?.status === OutcomeStatus.PENDING || outcome?.status === OutcomeStatus.UNKNOWN;
