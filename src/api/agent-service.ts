@@ -11,6 +11,7 @@ import {
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { ActorNames } from "../registry/actor-names.ts";
 import {
   type AgentChange,
   type AgentRegistration,
@@ -105,6 +106,7 @@ function assertMayUseAgent({ agentId: bound }: Caller, agentId: string): void {
 /** Creates the functions of AgentService. */
 export function createAgentService({ logs, database, heartbeatMs }: AgentServiceOptions): ServiceDefinition {
   const { pool } = database;
+  const names = new ActorNames(pool);
   return defineService(AgentService, {
     async registerAgent(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
@@ -138,7 +140,7 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
       const lastActionAt = optionalTimestamp(items[0] === undefined ? null : Date.parse(items[0].body.at));
       return {
         agent: { ...agent, lastActionAt },
-        recentDecisions: await decisionRecordsFrom(pool, state.workspaceId, items),
+        recentDecisions: await decisionRecordsFrom(pool, names, state.workspaceId, items),
       };
     },
 
@@ -151,7 +153,7 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
       const { items, next } = await listDecisionReceipts(pool, state.workspaceId, { agentId }, page);
       return {
         trustHistory: items.map(trustChangeFrom),
-        decisions: await decisionRecordsFrom(pool, state.workspaceId, items),
+        decisions: await decisionRecordsFrom(pool, names, state.workspaceId, items),
         nextPageToken: page.tokenAfter(next),
       };
     },

@@ -37,7 +37,7 @@ import type { SealedDecision } from "../state/types.ts";
 import { actionFrom, readSources, traceInMetadata } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping, outcomeStatusMapping } from "./enum-mapping.ts";
-import { claimMessageFrom, decisionUpdateFrom, outcomeMessageFrom } from "./follow-ups.ts";
+import { actorOf, actorsOf, claimMessageFrom, decisionUpdateFrom, outcomeMessageFrom } from "./follow-ups.ts";
 import { interceptAll } from "./intercept-stream.ts";
 import { pageFrom } from "./paging.ts";
 import { decisionRecordFrom, decisionRecordsFrom, reasonMessageFrom, receiptMessageFrom } from "./records.ts";
@@ -216,11 +216,11 @@ export function createEnforcementService({
       const { receipt } = followed;
       const toolDigest = await readToolDigest(pool, caller.workspaceId, receipt);
       const { key_id: keyId } = receipt.body;
-      const keyName = (await names.find(caller.workspaceId, [keyId]))(keyId);
+      const nameOf = await names.find(caller.workspaceId, [keyId, ...actorsOf(followed)]);
       return {
-        decision: decisionRecordFrom(receipt, followed),
+        decision: decisionRecordFrom(receipt, followed, nameOf),
         receipt: receiptMessageFrom(receipt, toolDigest),
-        keyName,
+        keyName: nameOf(keyId),
       };
     },
     async listDecisions(request, { caller }) {
@@ -252,7 +252,7 @@ export function createEnforcementService({
       );
       const { items, next } = await listDecisionReceipts(pool, caller.workspaceId, filter, page);
       return {
-        decisions: await decisionRecordsFrom(pool, caller.workspaceId, items),
+        decisions: await decisionRecordsFrom(pool, names, caller.workspaceId, items),
         nextPageToken: page.tokenAfter(next),
       };
     },
@@ -292,7 +292,8 @@ export function createEnforcementService({
         }
         if ("type" in next) {
           const { seq, at } = next;
-          yield { update: decisionUpdateFrom(next), cursor: String(seq), at: timestampFromMs(Date.parse(at)) };
+          const nameOf = await names.find(caller.workspaceId, [actorOf(next)]);
+          yield { update: decisionUpdateFrom(next, nameOf), cursor: String(seq), at: timestampFromMs(Date.parse(at)) };
           continue;
         }
         const { seq, at } = next.body;

@@ -12,12 +12,13 @@ import { readFollowUps } from "../log/read-follow-ups.ts";
 import { type DecisionBody, type DecisionReceipt, reasonFrom, type SealedReason } from "../log/receipts.ts";
 import { argumentsFrom } from "../policy/names.ts";
 import type { LimitState, ScopeWord } from "../policy/types.ts";
+import type { ActorNames, NameOf } from "../registry/actor-names.ts";
 import type { FollowUps } from "../state/outcomes.ts";
 import type { DecisionReason } from "../state/types.ts";
 import type { Reader } from "../store/transaction.ts";
 import { digestOf } from "../tree/canonical.ts";
 import { decisionMapping, decisionPathMapping, scopeMapping } from "./enum-mapping.ts";
-import { claimMessageFrom, outcomeMessageFrom } from "./follow-ups.ts";
+import { actorsOf, claimMessageFrom, outcomeMessageFrom } from "./follow-ups.ts";
 
 type SealedLimit = DecisionBody["authorisation"]["collective_limits"][number];
 
@@ -40,10 +41,14 @@ export function actionPartsFrom(metadata: JsonObject | undefined): ActionParts {
   return { arguments: unlessEmpty(read), metadata: unlessEmpty(rest) };
 }
 
-/** Converts a decision to the short record in lists and histories. `followUps`: entries about it; default: none is known. */
+/**
+ * Converts a decision to the short record in lists and histories. `followUps`: entries about it; default: none is known. `nameOf`: names
+ * of those who made them; default: none.
+ */
 export function decisionRecordFrom(
   receipt: DecisionReceipt,
   followUps: FollowUps = {},
+  nameOf?: NameOf,
 ): MessageInitShape<typeof DecisionRecordSchema> {
   const { body } = receipt;
   const followed = { ...followUps, receipt };
@@ -61,16 +66,23 @@ export function decisionRecordFrom(
     agentName: body.action.agent_name,
     tool: body.action.tool,
     reason: body.reasons[0]?.message ?? "",
-    outcome: outcomeMessageFrom(followed),
-    claim: claimMessageFrom(followed),
+    outcome: outcomeMessageFrom(followed, nameOf),
+    claim: claimMessageFrom(followed, nameOf),
   };
 }
 
-/** Converts decisions to records with what followed them. */
-export async function decisionRecordsFrom(reader: Reader, workspaceId: string, receipts: readonly DecisionReceipt[]) {
+/** Converts decisions to records with what followed them, and the names of those who claimed and reported. */
+export async function decisionRecordsFrom(
+  reader: Reader,
+  names: ActorNames,
+  workspaceId: string,
+  receipts: readonly DecisionReceipt[],
+) {
   const allowed = receipts.filter(({ body }) => body.decision === "allow").map(({ body }) => body.decision_id);
   const followUps = await readFollowUps(reader, workspaceId, allowed);
-  return receipts.map((receipt) => decisionRecordFrom(receipt, followUps.get(receipt.body.decision_id)));
+  const followed = receipts.map((receipt) => ({ ...followUps.get(receipt.body.decision_id), receipt }));
+  const nameOf = await names.find(workspaceId, followed.flatMap(actorsOf));
+  return followed.map((each) => decisionRecordFrom(each.receipt, each, nameOf));
 }
 
 function actionFrom({ action }: DecisionBody): MessageInitShape<typeof ActionSchema> {

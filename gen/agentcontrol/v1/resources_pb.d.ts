@@ -779,6 +779,14 @@ export declare type ActionOutcome = Message<"agentcontrol.v1.ActionOutcome"> & {
    * @generated from field: bool awaits_confirmation = 10;
    */
   awaitsConfirmation: boolean;
+
+  /**
+   * Name of `reported_by`: the person's email address or name, the key's owner or name. Unset if it has none, and in answers
+   * of ReportOutcome. It is not sealed.
+   *
+   * @generated from field: optional string reported_by_name = 11;
+   */
+  reportedByName?: string | undefined;
 };
 
 /**
@@ -820,6 +828,13 @@ export declare type Claim = Message<"agentcontrol.v1.Claim"> & {
    * @generated from field: int64 seq = 4;
    */
   seq: bigint;
+
+  /**
+   * Name of `claimed_by`, as `reported_by_name` of an outcome; unset in answers of ClaimDecision.
+   *
+   * @generated from field: optional string claimed_by_name = 5;
+   */
+  claimedByName?: string | undefined;
 };
 
 /**

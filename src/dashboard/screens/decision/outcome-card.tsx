@@ -46,7 +46,7 @@ export function OutcomeCard({ body, outcome, claim }: OutcomeCardProps) {
       <p className="hint">
         {claim === undefined ? null : (
           <>
-            Claimed by <Actor id={claim.claimedBy} name={undefined} /> <Time at={claim.claimedAt} />.{" "}
+            Claimed by <Actor id={claim.claimedBy} name={claim.claimedByName} /> <Time at={claim.claimedAt} />.{" "}
           </>
         )}
         {seq === undefined ? null : (
@@ -60,7 +60,7 @@ export function OutcomeCard({ body, outcome, claim }: OutcomeCardProps) {
 }
 
 function endFrom(body: JsonObject, outcome: ActionOutcome) {
-  const { status, amount, reportedAt, reportedBy, error, dueAt, unknownAt } = outcome;
+  const { status, amount, reportedAt, reportedBy, reportedByName, error, dueAt, unknownAt } = outcome;
   const decided = decidedAmounts(body);
   const currency = decided[0]?.currency;
   return {
@@ -68,7 +68,7 @@ function endFrom(body: JsonObject, outcome: ActionOutcome) {
     amount: amount === undefined ? undefined : amountText(amount, currency),
     reserved: reservedText(decided),
     reportedAt: timeText(reportedAt),
-    reportedBy,
+    reportedBy: reportedByName ?? reportedBy,
     error,
     dueAt: timeText(dueAt),
     unknownAt: timeText(unknownAt),
