@@ -32,6 +32,7 @@ export const NAVIGATION: readonly NavEntry[] = [
   { name: "overview", title: "Overview", group: "watch", icon: "overview", key: "o" },
   { name: "escalations", title: "Escalations", group: "watch", icon: "escalations", key: "e" },
   { name: "decisions", title: "Decisions", group: "watch", icon: "decisions", key: "d" },
+  { name: "outcomes", title: "Outcomes", group: "watch", icon: "outcomes", key: "u" },
   { name: "limits", title: "Limits", group: "watch", icon: "limits", key: "l" },
   { name: "agents", title: "Agents", group: "govern", icon: "agents", key: "a" },
   { name: "tools", title: "Tools", group: "govern", icon: "tools", key: "t" },
@@ -81,6 +82,9 @@ const DecisionsScreen = lazy(() =>
 const DecisionDetail = lazy(() =>
   import("./screens/decision/decision.tsx").then(({ DecisionScreen }) => ({ default: DecisionScreen })),
 );
+const OutcomesScreen = lazy(() =>
+  import("./screens/outcomes/outcomes.tsx").then(({ Outcomes }) => ({ default: Outcomes })),
+);
 const VaultScreen = lazy(() => import("./screens/vault/vault.tsx").then(({ Vault }) => ({ default: Vault })));
 const EvidenceScreen = lazy(() =>
   import("./screens/vault/evidence.tsx").then(({ Evidence }) => ({ default: Evidence })),
@@ -100,6 +104,7 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/escalations/:id", screen: EscalationsScreen },
   { path: "/escalations", screen: EscalationsScreen },
   { path: "/decisions/:id", screen: DecisionDetail },
+  { path: "/outcomes", screen: OutcomesScreen },
   { path: "/vault", screen: VaultScreen },
   { path: "/evidence", screen: EvidenceScreen },
   { path: "/tools/:id", screen: ToolsScreen },

@@ -20,6 +20,8 @@ export interface ActionEnd {
   readonly dueAt?: string | undefined;
   /** Time from which the outcome was unknown before an operator settled it. */
   readonly unknownAt?: string | undefined;
+  /** True while a budget keeps what was reserved, because the agent alone reported. Default false. */
+  readonly awaitsConfirmation?: boolean | undefined;
 }
 
 const ENDS: ReadonlyMap<EndStatus, string> = new Map([
@@ -44,7 +46,15 @@ export function endSentences(end: ActionEnd): readonly Sentence[] {
   const before: Sentence = [`Its outcome had been unknown since ${unknownAt} before.`];
   const had: readonly Sentence[] =
     reserved === undefined || reserved === end.amount ? [] : [["It had reserved ", { quoted: reserved }, "."]];
-  return [reported(end), ...had, ...(unknownAt === undefined ? [] : [before])];
+  const waits: Sentence = [
+    "A budget keeps what was reserved, because the agent alone reported that: the gateway or an operator confirms or corrects it.",
+  ];
+  return [
+    reported(end),
+    ...had,
+    ...(end.awaitsConfirmation === true ? [waits] : []),
+    ...(unknownAt === undefined ? [] : [before]),
+  ];
 }
 
 function reported({ status, amount, error, reportedBy = "somebody", reportedAt = "" }: ActionEnd): Sentence {

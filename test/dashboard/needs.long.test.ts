@@ -291,6 +291,7 @@ describeInBrowser("what needs a person", () => {
       expect(await lookedAt.evaluateAll((all) => all.map(({ dataset }) => dataset.lookedAt))).to.deep.equal([
         "escalations",
         "blocked decisions",
+        "unknown outcomes",
         "incidents",
         "limits",
         "MCP servers",

@@ -6,6 +6,7 @@ import { until } from "../support/harness.ts";
 import {
   APPEARANCES,
   assertAccessible,
+  assertColumns,
   assertFits,
   type Dashboard,
   describeInBrowser,
@@ -97,7 +98,7 @@ describeInBrowser("the outcomes of actions", () => {
       const text = await textOf(page);
       expect(text).to.match(/^Outcome (now|\d+ \w+ ago) failed/);
       expect(text).to.contain('that the action was tried and failed: <img src=x onerror="window.hacked=1">');
-      expect(text).to.contain("U+202E").and.to.contain("Claimed by key_");
+      expect(text).to.contain("U+202E").and.to.contain("Claimed by first admin");
       expect(await page.evaluate(() => "hacked" in window)).to.equal(false);
     });
 
@@ -151,6 +152,193 @@ describeInBrowser("the outcomes of actions", () => {
       await page.locator("[data-link=live]").waitFor();
       await page.locator("li[data-id]").first().waitFor();
     });
+  });
+
+  describe("wait in a queue while unknown", () => {
+    const row = (page: Page, id: string) => page.locator(`.unknown-outcomes li[data-id=${id}]`);
+    const dialog = (page: Page) => page.getByRole("dialog");
+    const openQueue = async (options: object = {}): Promise<Page> => {
+      const page = await dashboard.open("/outcomes", options);
+      await page.locator("[data-link=live]").waitFor();
+      return page;
+    };
+    const keyOf = async (role: string): Promise<string> => {
+      const { secret } = await dashboard.service.rest("POST /v1/admin/keys", { name: `${role} on duty`, role });
+      return secret as unknown as string;
+    };
+    const standing = async (id: string) => {
+      const { decision } = (await dashboard.service.rest(`GET /v1/enforce/decisions/${id}`)) as unknown as {
+        readonly decision: { readonly outcome: Readonly<Record<string, unknown>> };
+      };
+      return decision.outcome;
+    };
+
+    it("which what needs you counts and leads to.", async () => {
+      const id = await forgotten(71);
+      const page = await dashboard.open("/overview");
+      const need = page.locator("[data-need=unknown]");
+      await need.waitFor();
+      expect(await need.innerText()).to.match(
+        /^unknown\s+1 allowed action may have been done\s+Nobody reported in time how it ended; payment\.send of payer, (now|\d+ s ago)\./,
+      );
+      await page.locator(".side [data-count=outcomes]").getByText("1", { exact: true }).waitFor();
+      await need.getByRole("link", { name: /^Settle/ }).click();
+      const own = row(page, id);
+      await own.waitFor();
+      await own.getByText("€71.00").waitFor();
+      expect((await own.innerText()).replaceAll(/\s+/g, " ")).to.match(
+        /payer payment\.send with send_payment €71\.00 .*ago .*(now|ago) Settle payment\.send$/,
+      );
+      await report(id, { status: "cancelled" });
+    });
+
+    it("from which an operator settles one as done, with its amount.", async () => {
+      const id = await forgotten(72);
+      const page = await openQueue({ key: await keyOf("operator") });
+      await row(page, id).locator("[data-action=settle]").click();
+      await dialog(page).getByText("was allowed payment.send with send_payment for €72.00, ").waitFor();
+      await dialog(page).locator("[data-action=confirm]").click();
+      await dialog(page).getByText("choose how the action ended").waitFor();
+      await page.selectOption("select[name=status]", "succeeded");
+      await dialog(page).getByText("Left empty, it is what was reserved: €72.00.").waitFor();
+      for (const [typed, fault] of [
+        ["70,5", "must be a number"],
+        ["-1", /must be|greater|>= 0|0/],
+        ["1.1234567", "six decimal places"],
+      ] as const) {
+        await page.fill("input[name=amount]", typed);
+        await dialog(page).locator("[data-action=confirm]").click();
+        await dialog(page).getByRole("alert").filter({ hasText: fault }).waitFor();
+      }
+      await page.fill("input[name=amount]", "70.5");
+      await dialog(page).locator("[data-action=confirm]").click();
+      await dialog(page).waitFor({ state: "detached" });
+      await page.getByText("Settled as succeeded.").waitFor();
+      expect((await row(page, id).innerText()).replaceAll(/\s+/g, " ")).to.match(
+        /succeeded €70\.50, by operator on duty (now|\d+ s ago)/,
+      );
+      expect(await row(page, id).locator("[data-action=settle]").count()).to.equal(0);
+      expect(await standing(id)).to.include({
+        status: "succeeded",
+        amount: 70.5,
+        reported_by_name: "operator on duty",
+      });
+      await page.reload();
+      await page.getByText("No outcome is unknown").waitFor();
+    });
+
+    for (const [status, cause] of [
+      ["failed", "the bank refused it"],
+      ["cancelled", ""],
+    ] as const) {
+      it(`from which one is settled as ${status}.`, async () => {
+        const id = await forgotten(73);
+        const page = await openQueue();
+        await row(page, id).locator("[data-action=settle]").click();
+        await page.selectOption("select[name=status]", status);
+        expect(await page.locator("input[name=amount]").count()).to.equal(0);
+        await page.fill("input[name=error]", cause);
+        await dialog(page).locator("[data-action=confirm]").click();
+        await row(page, id).getByText(status, { exact: true }).waitFor();
+        expect(await standing(id)).to.include({ status, error: cause === "" ? null : cause });
+      });
+    }
+
+    it("and comes and goes by itself, also from under an open dialog.", async () => {
+      const page = await openQueue();
+      const id = await forgotten(74);
+      await row(page, id).locator("[data-action=settle]").click();
+      await page.selectOption("select[name=status]", "failed");
+      await report(id, { status: "succeeded", amount: 74 });
+      await dialog(page).getByText("Somebody was first").waitFor();
+      expect((await dialog(page).innerText()).replaceAll(/\s+/g, " ")).to.match(
+        /nothing of yours was sealed\. What stands: succeeded €74\.00, by first admin (now|\d+ s ago)/,
+      );
+      await assertAccessible(page);
+      await page.locator("[role=dialog] [data-action=close]").click();
+      await row(page, id).getByText("succeeded", { exact: true }).waitFor();
+    });
+
+    it("and says who was first when two settle it at once, without a watch too.", async () => {
+      const id = await forgotten(75);
+      const page = await openQueue();
+      await page.route("**/*EnforcementService/WatchDecisions", (route) => route.abort());
+      const second = await dashboard.open("/outcomes", { key: await keyOf("operator") });
+      await row(second, id).locator("[data-action=settle]").click();
+      await second.route("**/*EnforcementService/ReportOutcome", async (route) => {
+        await report(id, { status: "cancelled", error: "never sent" });
+        await route.continue();
+      });
+      await second.selectOption("select[name=status]", "succeeded");
+      await dialog(second).locator("[data-action=confirm]").click();
+      await dialog(second).getByText("Somebody was first").waitFor();
+      await dialog(second).getByText("by first admin").waitFor();
+      expect(await standing(id)).to.include({ status: "cancelled", error: "never sent" });
+    });
+
+    it("and shows a fault of the service in the dialog, which stays open.", async () => {
+      const id = await forgotten(76);
+      const page = await openQueue();
+      await row(page, id).locator("[data-action=settle]").click();
+      await page.route("**/*EnforcementService/ReportOutcome", (route) =>
+        route.fulfill({
+          status: 503,
+          contentType: "application/json",
+          body: '{"code":"unavailable","message":"no store"}',
+        }),
+      );
+      await page.selectOption("select[name=status]", "failed");
+      await dialog(page).locator("[data-action=confirm]").click();
+      await dialog(page).getByRole("alert").waitFor();
+      await page.unroute("**/*EnforcementService/ReportOutcome");
+      await dialog(page).locator("[data-action=confirm]").click();
+      await row(page, id).getByText("failed", { exact: true }).waitFor();
+    });
+
+    it("which an auditor reads without buttons.", async () => {
+      const id = await forgotten(77);
+      const page = await openQueue({ key: await keyOf("auditor") });
+      await row(page, id).getByText("€77.00").waitFor();
+      expect(await page.locator("[data-action=settle]").count()).to.equal(0);
+      const detail = await dashboard.open(`/decisions/${id}`, { key: await keyOf("auditor") });
+      await card(detail).getByText("unknown", { exact: true }).waitFor();
+      expect(await detail.locator("[data-action=settle]").count()).to.equal(0);
+      await report(id, { status: "cancelled" });
+    });
+
+    it("which is settled on the page of the decision, too.", async () => {
+      const id = await forgotten(78);
+      const page = await open(id);
+      await card(page).locator("[data-action=settle]").click();
+      await page.selectOption("select[name=status]", "cancelled");
+      await dialog(page).locator("[data-action=confirm]").click();
+      await card(page).getByText("cancelled", { exact: true }).waitFor();
+      await card(page).getByText("first admin reported at").waitFor();
+    });
+
+    for (const { name, ...appearance } of APPEARANCES) {
+      it(`accessibly (${name}).`, async () => {
+        const id = await forgotten(79);
+        const page = await openQueue(appearance);
+        await row(page, id).getByText("€79.00").waitFor();
+        await assertColumns(page, "Unknown outcomes", [
+          "Agent",
+          "Action",
+          "Amount",
+          "Decided",
+          "Unknown since",
+          "Actions",
+        ]);
+        await assertAccessible(page);
+        await screenshot(page, `outcomes-${name}`);
+        await row(page, id).locator("[data-action=settle]").click();
+        await page.selectOption("select[name=status]", "succeeded");
+        await dialog(page).getByText("Left empty, it is what was reserved").waitFor();
+        await assertAccessible(page);
+        await assertFits(page);
+        await screenshot(page, `outcomes-settle-${name}`);
+      });
+    }
   });
 
   for (const { name, ...appearance } of [...APPEARANCES, { name: "narrow", width: 1_024 } as const]) {

@@ -41,6 +41,14 @@ describe("the end of an action in sentences", () => {
       [`\`key_1\` reported at ${AT} that the action was done and came to \`€5.00\`.`],
     ],
     [
+      "a failure that the agent alone reported",
+      { status: "failed", reportedAt: AT, reportedBy: "key_1", awaitsConfirmation: true },
+      [
+        `\`key_1\` reported at ${AT} that the action was tried and failed.`,
+        "A budget keeps what was reserved, because the agent alone reported that: the gateway or an operator confirms or corrects it.",
+      ],
+    ],
+    [
       "a failure with its cause",
       { status: "failed", error: "no answer", reportedAt: AT, reportedBy: "key_1" },
       [`\`key_1\` reported at ${AT} that the action was tried and failed: \`no answer\`.`],

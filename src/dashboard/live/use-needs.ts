@@ -2,7 +2,7 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { callUnaryMethod, useTransport, useQuery as useUnaryQuery } from "@connectrpc/connect-query";
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { EnforcementService } from "../../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { EnforcementService, type ListDecisionsResponse } from "../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Escalation } from "../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { type Incident, IncidentService } from "../../../gen/agentcontrol/v1/incident_service_pb.js";
 import {
@@ -14,6 +14,7 @@ import {
   SequenceMode,
 } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { type McpServer, McpServerService } from "../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
+import { type DecisionRecord, OutcomeStatus } from "../../../gen/agentcontrol/v1/resources_pb.js";
 import { type Webhook, WebhookService } from "../../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { useNow } from "../kit/time.tsx";
 import { useSeenRevocations } from "./seen-revocations.ts";
@@ -28,6 +29,8 @@ const HOUR_MS = 3_600_000;
 const WEEK_MS = 168 * HOUR_MS;
 /** Limits that are read, the fullest. */
 const LIMITS = 100;
+/** Actions with an unknown outcome that are read, the newest. */
+const UNKNOWN = 100;
 /** Webhooks, servers and incidents that are read: the most that a page has. */
 const PAGE_SIZE = 500;
 /** Share of a limit from which it is nearly full. */
@@ -41,6 +44,16 @@ export interface NeedFault {
   readonly retry: () => void;
 }
 
+/** Allowed actions of which nobody reported in time how they ended. */
+export interface UnknownActions {
+  /** At most 100. */
+  readonly count: number;
+  /** True if there may be more than `count`. */
+  readonly isMore: boolean;
+  /** The one of them whose outcome is unknown for the longest time. */
+  readonly oldest: DecisionRecord;
+}
+
 /** Things of the workspace that wait for a person, besides escalations. */
 interface ReadNeeds {
   /** Enforced velocity limits and budgets of which the fullest group has used at least 80 %. */
@@ -50,6 +63,8 @@ interface ReadNeeds {
   /** Active webhooks whose last attempt failed. */
   readonly webhooks: readonly Webhook[];
   readonly blocks: UnusualBlocks | undefined;
+  /** Undefined if there is none. */
+  readonly unknown: UnknownActions | undefined;
   /** Revocations of the last 7 days that were not seen in this browser, the newest first. */
   readonly incidents: readonly Incident[];
   readonly faults: readonly NeedFault[];
@@ -86,6 +101,17 @@ export function nearlyFullGroups(limit: Limit): readonly LimitGroup[] {
   return groups.filter((group) => shareOf(limit, group) >= NEARLY_FULL);
 }
 
+const unknownMs = ({ outcome }: DecisionRecord): number =>
+  outcome?.reportedAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(outcome.reportedAt);
+
+function unknownActions(page: ListDecisionsResponse | undefined): UnknownActions | undefined {
+  const { decisions = [], nextPageToken } = page ?? {};
+  const [first, ...others] = decisions;
+  if (first === undefined) return undefined;
+  const oldest = others.reduce((before, each) => (unknownMs(each) < unknownMs(before) ? each : before), first);
+  return { count: decisions.length, isMore: nextPageToken !== undefined, oldest };
+}
+
 /** Reads blocked decisions of the last 7 days by hour, ending now. */
 function useUnusualBlocks(): UseQueryResult<UnusualBlocks | null> {
   const transport = useTransport();
@@ -115,8 +141,14 @@ function useReadNeeds(): ReadNeeds {
   const servers = useUnaryQuery(McpServerService.method.listMcpServers, { pageSize: PAGE_SIZE }, EVERY);
   const webhooks = useUnaryQuery(WebhookService.method.listWebhooks, { pageSize: PAGE_SIZE }, EVERY);
   const incidents = useUnaryQuery(IncidentService.method.listIncidents, { pageSize: PAGE_SIZE }, EVERY);
+  const unknown = useUnaryQuery(
+    EnforcementService.method.listDecisions,
+    { outcome: OutcomeStatus.UNKNOWN, pageSize: UNKNOWN },
+    EVERY,
+  );
   const blocks = useUnusualBlocks();
   const sources = [
+    { what: "unknown outcomes", query: unknown },
     { what: "limits", query: limits },
     { what: "MCP servers", query: servers },
     { what: "webhooks", query: webhooks },
@@ -134,6 +166,7 @@ function useReadNeeds(): ReadNeeds {
     ),
     webhooks: (webhooks.data?.webhooks ?? []).filter(({ isActive, failures }) => isActive && failures > 0),
     blocks: blocks.data ?? undefined,
+    unknown: unknownActions(unknown.data),
     incidents: (incidents.data?.incidents ?? []).filter(isOpen),
     faults: sources
       .filter(({ query }) => query.isError)
@@ -170,11 +203,12 @@ export interface NeedCount {
 
 /** Returns what waits, by the screen's name in the navigation. */
 export function useNeedCounts(): ReadonlyMap<string, NeedCount> {
-  const { limits, servers, webhooks, blocks, incidents } = useReadNeeds();
+  const { limits, servers, webhooks, blocks, unknown, incidents } = useReadNeeds();
   const pending = usePendingCount();
   return new Map([
     ["escalations", { count: pending, words: "pending" }],
     ["decisions", { count: blocks?.count ?? 0, words: "blocked in the last hour, more than usual" }],
+    ["outcomes", { count: unknown?.count ?? 0, words: unknown?.isMore === true ? "or more to settle" : "to settle" }],
     ["limits", { count: limits.length, words: "nearly full" }],
     ["agents", { count: incidents.length, words: "revoked and not looked at" }],
     ["servers", { count: servers.length, words: "changed or away" }],
@@ -184,8 +218,11 @@ export function useNeedCounts(): ReadonlyMap<string, NeedCount> {
 
 /** Returns the number of things that wait for a person. Unusually many blocked decisions count as one. */
 export function useNeedTotal(): number {
-  const { limits, servers, webhooks, blocks, incidents } = useReadNeeds();
+  const { limits, servers, webhooks, blocks, unknown, incidents } = useReadNeeds();
   const pending = usePendingCount();
   const lists = [limits, servers, webhooks, incidents];
-  return lists.reduce((total, { length }) => total + length, pending + (blocks === undefined ? 0 : 1));
+  return lists.reduce(
+    (total, { length }) => total + length,
+    pending + (unknown?.count ?? 0) + (blocks === undefined ? 0 : 1),
+  );
 }

@@ -90,7 +90,7 @@ function Receipt({ decisionId, response }: { readonly decisionId: string; readon
     <div className="receipt">
       <div className="stack">
         <Summary decisionId={decisionId} body={body} />
-        <OutcomeCard body={body} outcome={response.decision?.outcome} claim={response.decision?.claim} />
+        <OutcomeCard body={body} record={response.decision} />
         <ActionCard body={body} />
       </div>
       <div className="stack">

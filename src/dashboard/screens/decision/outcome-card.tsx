@@ -1,14 +1,20 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Link } from "wouter";
-import type { ActionOutcome, Claim } from "../../../../gen/agentcontrol/v1/resources_pb.js";
-import { OutcomeStatus } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import {
+  type ActionOutcome,
+  type DecisionRecord,
+  OutcomeStatus,
+} from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { type EndStatus, endSentences } from "../../../explain/outcome.ts";
 import { OutcomeBadge } from "../../kit/action-outcome.tsx";
 import { Actor } from "../../kit/actor.tsx";
+import { DialogButton } from "../../kit/dialog.tsx";
 import { outcomeWord } from "../../kit/outcome-statuses.ts";
 import { Time } from "../../kit/time.tsx";
+import { useMayChange } from "../../session.ts";
 import { amountText, decidedAmounts, reservedText } from "../outcomes/decided-amount.ts";
+import { SettleDialog } from "../outcomes/settle-dialog.tsx";
 import { SentenceView } from "./sentence-view.tsx";
 
 const timeText = (at: Timestamp | undefined): string | undefined =>
@@ -17,14 +23,15 @@ const timeText = (at: Timestamp | undefined): string | undefined =>
 /** Properties of the card. */
 export interface OutcomeCardProps {
   readonly body: JsonObject;
-  readonly outcome: ActionOutcome | undefined;
-  readonly claim: Claim | undefined;
+  readonly record: DecisionRecord | undefined;
 }
 
 /** End of an allowed action: how it ended, who reported it and when. Nothing for an action that nobody follows. */
-export function OutcomeCard({ body, outcome, claim }: OutcomeCardProps) {
-  if (outcome === undefined) return null;
-  const { status, seq, reportedAt } = outcome;
+export function OutcomeCard({ body, record }: OutcomeCardProps) {
+  const mayChange = useMayChange();
+  if (record?.outcome === undefined) return null;
+  const { outcome, claim } = record;
+  const { status, seq, reportedAt, awaitsConfirmation } = outcome;
   return (
     <section className="card stack is-tight" aria-labelledby="outcome-title" data-part="outcome">
       <div className="row is-apart">
@@ -43,6 +50,15 @@ export function OutcomeCard({ body, outcome, claim }: OutcomeCardProps) {
           <SentenceView key={index} sentence={sentence} />
         ))}
       </div>
+      {mayChange && (status === OutcomeStatus.UNKNOWN || awaitsConfirmation) ? (
+        <div className="row">
+          <DialogButton action="settle" label={awaitsConfirmation ? "Confirm or correct" : "Settle"}>
+            {(close) => (
+              <SettleDialog record={record} settled={undefined} onSettled={() => undefined} onClose={close} />
+            )}
+          </DialogButton>
+        </div>
+      ) : null}
       <p className="hint">
         {claim === undefined ? null : (
           <>
@@ -60,7 +76,8 @@ export function OutcomeCard({ body, outcome, claim }: OutcomeCardProps) {
 }
 
 function endFrom(body: JsonObject, outcome: ActionOutcome) {
-  const { status, amount, reportedAt, reportedBy, reportedByName, error, dueAt, unknownAt } = outcome;
+  const { status, amount, reportedAt, reportedBy, reportedByName, error, dueAt, unknownAt, awaitsConfirmation } =
+    outcome;
   const decided = decidedAmounts(body);
   const currency = decided[0]?.currency;
   return {
@@ -72,9 +89,12 @@ function endFrom(body: JsonObject, outcome: ActionOutcome) {
     error,
     dueAt: timeText(dueAt),
     unknownAt: timeText(unknownAt),
+    awaitsConfirmation,
   };
 }
 
 /** Tests whether an outcome may still change. */
 export const isOpen = (outcome: ActionOutcome | undefined): boolean =>
-  outcome?.status === OutcomeStatus.PENDING || outcome?.status === OutcomeStatus.UNKNOWN;
+  outcome?.status === OutcomeStatus.PENDING ||
+  outcome?.status === OutcomeStatus.UNKNOWN ||
+  outcome?.awaitsConfirmation === true;

@@ -15,12 +15,12 @@ import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, durationText, Time } from "../../kit/time.tsx";
 import { markRevocationSeen, useSeenRevocations } from "../../live/seen-revocations.ts";
 import type { UnusualBlocks } from "../../live/unusual-blocks.ts";
-import { type Needs, nearlyFullGroups } from "../../live/use-needs.ts";
+import { type Needs, nearlyFullGroups, type UnknownActions } from "../../live/use-needs.ts";
 import { leadingArgument, valueText } from "../escalations/fired-argument.ts";
 
 /** One thing that waits for a person. */
 export interface NeedRow {
-  readonly kind: "escalation" | "blocks" | "incident" | "limit" | "server" | "webhook" | "waiting" | "more";
+  readonly kind: "escalation" | "blocks" | "unknown" | "incident" | "limit" | "server" | "webhook" | "waiting" | "more";
   readonly id: string;
   /** Its state in a word or two. */
   readonly mark: ReactNode;
@@ -48,6 +48,7 @@ export function rowsFrom({
   servers,
   webhooks,
   blocks,
+  unknown,
   incidents,
   readAtMs,
 }: Needs): readonly NeedRow[] {
@@ -58,6 +59,7 @@ export function rowsFrom({
   return [
     ...cut(expiring, escalationRow, "/escalations", "more escalations expire soon"),
     ...(blocks === undefined ? [] : [blocksRow(blocks, readAtMs ?? Date.now())]),
+    ...(unknown === undefined ? [] : [unknownRow(unknown)]),
     ...cut(incidents, incidentRow, "/agents", "more agents were revoked"),
     ...cut(away, serverRow, "/servers", "more MCP servers are away"),
     ...cut(limits, limitRow, "/limits", "more limits are nearly full"),
@@ -139,6 +141,24 @@ function blocksRow({ count, usual }: UnusualBlocks, readAtMs: number): NeedRow {
     thing: `${countText(count, "action")} blocked in the last hour`,
     cause: `The mean of the 7 days before is ${usual < 0.1 ? "under 0.1" : usual.toLocaleString("en", { maximumFractionDigits: 1 })} an hour.`,
     step: { href: `/decisions?${new URLSearchParams({ decision: "block", since })}`, label: "Look at them" },
+  };
+}
+
+function unknownRow({ count, isMore, oldest }: UnknownActions): NeedRow {
+  const { agentName, agentId, actionType, outcome } = oldest;
+  const more = isMore ? " or more" : "";
+  return {
+    kind: "unknown",
+    id: "unknown",
+    mark: <Badge tone="wait">unknown</Badge>,
+    thing: `${count.toLocaleString("en")}${more} allowed ${count === 1 ? "action" : "actions"} may have been done`,
+    cause: (
+      <>
+        Nobody reported in time how {count === 1 ? "it" : "they"} ended; {count === 1 ? "" : "the longest unknown is "}
+        <Shown text={actionType} /> of <Shown text={agentName || agentId} />, <Time at={outcome?.reportedAt} />.
+      </>
+    ),
+    step: { href: "/outcomes", label: "Settle" },
   };
 }
 

@@ -90,6 +90,7 @@ function Item({ row: { kind, id, mark, thing, cause, step, button } }: { readonl
 const LOOKED_AT = [
   { what: "escalations", text: "No escalation waits", href: "/escalations" },
   { what: "blocked decisions", text: "No more blocks than usual in the last hour", href: "/decisions?decision=block" },
+  { what: "unknown outcomes", text: "No action whose outcome is unknown", href: "/outcomes" },
   {
     what: "incidents",
     text: "No revocation of the last 7 days that you have not seen",
