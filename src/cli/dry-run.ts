@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { isJsonRecord, type JsonRecord, required } from "../verify/json.ts";
+import { budgetText } from "./budget-text.ts";
 import { parseJson } from "./bundle.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "./command.ts";
 import { serviceFrom } from "./service.ts";
@@ -102,13 +103,18 @@ function byWhom({ decision_path, policy_name }: JsonRecord): string {
 const words = (text: unknown): string => String(text).replaceAll("_", " ");
 
 const reasonLines = ({ reasons }: JsonRecord): readonly string[] =>
-  recordsOf(reasons).map(({ code, message }) => `        ${code}: ${message}`);
+  recordsOf(reasons).map(
+    ({ code, message, would_pass }) =>
+      `        ${code}: ${message}${typeof would_pass === "string" ? `; ${would_pass}` : ""}`,
+  );
 
 const limitLines = ({ collective_limits }: JsonRecord): readonly string[] =>
-  recordsOf(collective_limits).map(
-    ({ scope, group, count, limit, window, remaining, resets_at }) =>
-      `        ${count} of ${limit} in ${window} s for ${scope} ${group}, ${remaining} remain${resets_at == null ? "" : `; one more fits from ${resets_at}`}`,
-  );
+  recordsOf(collective_limits).map((limit) => `        ${budgetText(limit) ?? countText(limit)}`);
+
+function countText({ scope, group, count, limit, window, remaining, resets_at }: JsonRecord): string {
+  const fits = resets_at == null ? "" : `; one more fits from ${resets_at}`;
+  return `${count} of ${limit} in ${window} s for ${scope} ${group}, ${remaining} remain${fits}`;
+}
 
 function ruleLines({ mandate_name, rule, decision, mode, fires, conditions }: JsonRecord): readonly string[] {
   const effect = mode === "observe" ? `would ${decision}` : decision;

@@ -1,5 +1,6 @@
 import { plainText, reasonsIn, receiptSentences, type SealedReason } from "../explain/receipt.ts";
-import { type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
+import { isJsonRecord, type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
+import { budgetText } from "./budget-text.ts";
 import { type DecisionReferences, eventsIn, referencesIn } from "./timeline-explainers.ts";
 
 /** One entry of the log that concerns a decision. */
@@ -109,6 +110,8 @@ function reasonLine({ code, message, mandateId, rule, wouldPass }: SealedReason)
 const fitsText = (resetsAt: string): string => (resetsAt === "" ? "" : `; one more fits from ${resetsAt}`);
 
 function limitLine(limit: unknown): string {
+  const budget = isJsonRecord(limit) ? budgetText(limit) : undefined;
+  if (budget !== undefined) return `  budget     ${budget}`;
   const [scope, group] = [textAt(limit, "scope"), textAt(limit, "group")];
   const count = `${String(valueAt(limit, "count"))} of ${String(valueAt(limit, "limit"))}`;
   return `  limit      ${count} in ${String(valueAt(limit, "window"))} s for ${scope} ${group}, from ${textAt(limit, "source") || "decision_log"}${fitsText(textAt(limit, "resets_at"))}`;

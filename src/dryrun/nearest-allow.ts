@@ -2,9 +2,10 @@ import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { Work } from "../async/work.ts";
 import { argumentSteps } from "../notation/argument-path.ts";
+import { amountFrom, millionthsFrom } from "../policy/decimal.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { argumentsFrom } from "../policy/names.ts";
-import type { FlattenedArgument, ToolSchema } from "../policy/types.ts";
+import { argumentsFrom, toolKey } from "../policy/names.ts";
+import type { FlattenedArgument, ReadLimit, ToolSchema } from "../policy/types.ts";
 import { withArgument } from "../policy/would-pass.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -44,13 +45,14 @@ interface Candidates {
 
 /**
  * Looks for the smallest changes of one argument that an action is allowed with: the bounds, words and declared values of the
- * rules that cover it and of the tool, and the values next to the bounds. Each is decided before it is returned.
+ * rules that cover it and of the tool, what still fits its budgets, and the values next to the bounds. Each is decided before it is
+ * returned.
  */
 export function* nearestAllow(
   state: WorkspaceState,
   action: Action,
   nowMs: number,
-  { decision, path, tool }: Outcome,
+  { decision, path, tool, policy }: Outcome,
   rules: readonly TracedRule[],
 ): Work<readonly NearestAllow[]> {
   if (decision === "allow" || path !== "policy") return [];
@@ -61,7 +63,12 @@ export function* nearestAllow(
   };
   const numbers: NearestAllow[] = [];
   const words: NearestAllow[] = [];
-  for (const { argument, steps, from, below, above, words: tried } of candidatesOf(action, tool, rules)) {
+  for (const { argument, steps, from, below, above, words: tried } of candidatesOf(
+    action,
+    tool,
+    rules,
+    policy?.collectiveLimits ?? [],
+  )) {
     for (const side of [below, above]) {
       for (const to of side) {
         yield;
@@ -92,10 +99,15 @@ function candidatesOf(
   { metadata }: Action,
   tool: ToolSchema | undefined,
   rules: readonly TracedRule[],
+  limits: readonly ReadLimit[],
 ): readonly Candidates[] {
   const args = argumentsFrom(metadata) ?? {};
+  const compared = comparedValues(rules);
+  for (const { field, amount } of limits.flatMap((limit) => fittingAmounts(limit, tool, args))) {
+    compared.set(field, [...(compared.get(field) ?? []), amount]);
+  }
   const declared = new Map(tool?.arguments.map((argument) => [argument.path, argument]));
-  return [...comparedValues(rules)].flatMap(([argument, values]) => {
+  return [...compared].flatMap(([argument, values]) => {
     const steps = (argumentSteps(argument) ?? [null]).filter((step) => step !== null);
     // Below an array there is no single value to change.
     if (argument.includes("[]") || steps.length === 0) return [];
@@ -104,7 +116,7 @@ function candidatesOf(
 }
 
 /** Collects, by argument, the values that the rules which cover the action compare it with. */
-function comparedValues(rules: readonly TracedRule[]): ReadonlyMap<string, readonly JsonValue[]> {
+function comparedValues(rules: readonly TracedRule[]): Map<string, readonly JsonValue[]> {
   const found = new Map<string, JsonValue[]>();
   for (const { rule, covers } of rules) {
     if (!covers || rule.judges === undefined) continue;
@@ -114,6 +126,32 @@ function comparedValues(rules: readonly TracedRule[]): ReadonlyMap<string, reado
     }
   }
   return found;
+}
+
+/** An argument that pays into a budget, with the largest amount of it that fits beside the others. */
+interface FittingAmount {
+  readonly field: string;
+  readonly amount: number;
+}
+
+/** Lists the arguments of a call that pay into a budget, each with the largest amount that fits; none where not even 0 does. */
+function fittingAmounts(
+  { spending }: ReadLimit,
+  tool: ToolSchema | undefined,
+  args: JsonObject,
+): readonly FittingAmount[] {
+  if (spending === undefined || tool === undefined) return [];
+  const { budget, past, payment } = spending;
+  const left = BigInt(budget.maxTotal) - past;
+  return budget.pot.sums.flatMap(({ tool: name, field, steps, isInteger }): readonly FittingAmount[] => {
+    const path = steps.filter((step) => step !== null);
+    const value = valueAt(args, path);
+    if (name !== toolKey(tool.name) || path.length < steps.length || typeof value !== "number") return [];
+    const others = BigInt(payment.millionths ?? 0) - BigInt(millionthsFrom(value) ?? 0);
+    const most = left - (others < 0n ? 0n : others);
+    if (most < 0n) return [];
+    return [{ field, amount: amountFrom(isInteger ? most - (most % 1_000_000n) : most) }];
+  });
 }
 
 function candidatesFor(

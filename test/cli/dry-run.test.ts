@@ -49,7 +49,7 @@ describe("agentctl preflight and probe", () => {
       "        DEFAULT: no mandate matched; the workspace allows by default",
       "        required and not given: `to`",
       '   1  escalate  by "large payments", trust 50.2 to 49.7',
-      "        CONDITION_HELD: `amount > 500` holds",
+      "        CONDITION_HELD: `amount > 500` holds; would allow at amount <= 500",
       "        required and not given: `to`",
       "",
     ]);
@@ -60,7 +60,7 @@ describe("agentctl preflight and probe", () => {
     const { code, stdout } = await run("probe", { agent_id, ...pay(750) });
     expect(code).to.equal(1);
     expect(stdout.split("\n").slice(1)).to.deep.equal([
-      "        CONDITION_HELD: `amount > 500` holds",
+      "        CONDITION_HELD: `amount > 500` holds; would allow at amount <= 500",
       '  fires  escalate  "large payments" rules[0]',
       "           + amount > 500, is 750",
       "  would allow: amount 500 instead of 750",
@@ -68,6 +68,33 @@ describe("agentctl preflight and probe", () => {
     ]);
     const { json } = await run("probe", { agent_id, ...pay(5) }, "--json");
     expect(json()).to.include({ decision: "allow" });
+  });
+
+  it("show budgets with their amounts, and when the amount fits.", async () => {
+    const properties = { amount: { type: "number" }, currency: { type: "string" } };
+    await post("/v1/enforce/tools", { name: "transfer", input_schema: { type: "object", properties } });
+    const sums = [{ tool: "transfer", field: "amount" }];
+    const conditions = { mode: "budget", sums, currency: "EUR", max_total: 100, window_seconds: 60 };
+    await post("/v1/enforce/mandates", {
+      name: "budget",
+      rules: [{ type: "sequence", decision: "block", conditions }],
+    });
+    const transfer = (amount: number) => {
+      const metadata = { arguments: { amount, currency: "EUR" } };
+      return { action_type: "transfer", tool: "transfer", metadata };
+    };
+    const { stdout } = await run("preflight", { agent_id, steps: [transfer(60), transfer(50)] });
+    const lines = stdout.split("\n").map((line) => line.trim());
+    const [first, second] = lines.filter((line) => line.includes(" of 100 EUR "));
+    const who = `for agent ${agent_id}`;
+    expect(first).to.match(
+      new RegExp(`^60 of 100 EUR in 60 s ${who}, 40 left \\(60 reserved, 0 paid\\); the same amount fits from .*Z$`),
+    );
+    expect(second).to.match(
+      new RegExp(`^110 of 100 EUR in 60 s ${who}, 0 left \\(110 reserved, 0 paid\\); the same amount fits from .*Z$`),
+    );
+    const reason = lines.find((line) => line.startsWith("BUDGET_EXCEEDED"));
+    expect(reason).to.match(/; would allow at amount <= 40 EUR; 50 EUR from .* UTC$/);
   });
 
   it("say what is wrong with a file, and what the service says.", async () => {

@@ -1313,7 +1313,7 @@ export const comments = {
   "agentcontrol.v1.TracedRule.conditions": "Its comparisons, in the rule's order; empty for a rule that does not cover the action.",
   "agentcontrol.v1.TracedCondition": "One comparison of a rule.",
   "agentcontrol.v1.TracedCondition.condition": "Path of the condition in the mandate: `rules[0].conditions.rules[1]`; for rules without a list of conditions, that of the rule; of a `when`, `rules[0].when`.",
-  "agentcontrol.v1.TracedCondition.path": "The value that is compared: an argument or metadata key, else `action_type`, `action_content`, `trust`, `count`, `principal_count`, `sequence`, `time`, `arguments` or `guard`. Of a `when`: `when` itself, then each value that it reads, such as `args.amount`.",
+  "agentcontrol.v1.TracedCondition.path": "The value that is compared: an argument or metadata key, else `action_type`, `action_content`, `trust`, `count`, `principal_count`, `total` and `principal_total` of a budget, `sequence`, `time`, `arguments` or `guard`. Of a `when`: `when` itself, then each value that it reads, such as `args.amount`.",
   "agentcontrol.v1.TracedCondition.operator": "The comparison: an operator of a condition, else `matches`, `below`, `above`, `completes`, `within`, `outside`, `fits` or `violates`. Of a `when`: `is_true`, and `reads` for its values.",
   "agentcontrol.v1.TracedCondition.expected": "The value to compare with; unset for an operator without one.",
   "agentcontrol.v1.TracedCondition.seen": "State of the value.",

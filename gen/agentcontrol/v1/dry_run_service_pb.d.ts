@@ -772,7 +772,7 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
 
   /**
    * The value that is compared: an argument or metadata key, else `action_type`, `action_content`, `trust`, `count`,
-   * `principal_count`, `sequence`, `time`, `arguments` or `guard`. Of a `when`: `when` itself, then each value that it reads, such as
+   * `principal_count`, `total` and `principal_total` of a budget, `sequence`, `time`, `arguments` or `guard`. Of a `when`: `when` itself, then each value that it reads, such as
    * `args.amount`.
    *
    * @generated from field: string path = 2;
