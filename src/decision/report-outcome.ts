@@ -3,7 +3,7 @@ import type { FollowedDecision, FollowUpDraft } from "../log/follow-up.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { millionthsFrom } from "../policy/decimal.ts";
-import { awaitsConfirmation, type OutcomeSource, releases, type SealedOutcome } from "../state/outcomes.ts";
+import { awaitsConfirmation, isHeldBack, type OutcomeSource, type SealedOutcome } from "../state/outcomes.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 
 /** Outcome of an allowed action, as its caller reports it. */
@@ -74,7 +74,7 @@ export async function reportOutcome(
       source,
       settles,
       unknownAt: standing?.status === "unknown" ? standing.at : undefined,
-      heldPots: source === "agent" ? potsThatHold(receipt, report, state) : [],
+      heldPots: potsThatHold(receipt, report, caller, state),
       confirms: standing?.status === "unknown" ? undefined : standing,
     };
   };
@@ -98,10 +98,11 @@ const isRepeat = (first: SealedOutcome, report: OutcomeReport, { source }: Follo
 function potsThatHold(
   { body: { reserved = [] } }: DecisionReceipt,
   report: OutcomeReport,
+  { source }: FollowUpCaller,
   { budgets }: WorkspaceState,
 ): readonly string[] {
   return reserved
-    .filter((amount) => releases(report, amount))
+    .filter((amount) => isHeldBack({ ...report, source }, amount))
     .filter(({ pot, release }) => release === "confirmed" || budgets.isConfirmed(pot))
     .map(({ pot }) => pot);
 }

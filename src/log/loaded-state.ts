@@ -199,7 +199,7 @@ export class LoadedState {
   /** Loads the history of every window and budget in force, with the mirror's help. Returns the time for which it is complete. */
   completeWindows(reader: Reader = this.#sources.database.pool): Promise<number> {
     const { clock, surroundings } = this.#sources;
-    return completeWindows(reader, this.#state, clock, surroundings.mirror);
+    return completeWindows(reader, this.#state, clock, { mirror: surroundings.mirror });
   }
 
   /** Does the same under the lock on the end of the log. Skips the mirror, because other replicas wait for the lock. */

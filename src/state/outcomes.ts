@@ -116,6 +116,12 @@ export function releases(
   return after.reserved + after.captured < before;
 }
 
+/** Tests whether a pot that takes confirmed reports alone keeps an amount, because an agent says that less was paid. */
+export const isHeldBack = (
+  report: Parameters<typeof releases>[0] & Pick<SealedOutcome, "source">,
+  amount: Reservation,
+): boolean => report.source === "agent" && releases(report, amount);
+
 /**
  * Returns how an outcome changes the amounts that its action reserved: a success captures its amount, or what was reserved, a failure
  * releases it, and an unknown outcome leaves it as it is, unless the pot names the outcomes that count. A pot that holds its amount keeps

@@ -5,6 +5,7 @@ import type { Decision, PolicyReason } from "../../policy/types.ts";
 import type { ListDraft } from "../../registry/lists.ts";
 import type { ControlChange } from "../../state/control-changes.ts";
 import { loadSnapshot } from "../../state/load.ts";
+import type { SealedOutcome } from "../../state/outcomes.ts";
 import { EntryKind } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
 import { storeFault } from "../../store/database.ts";
@@ -109,8 +110,12 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
         replay.change(step);
         continue;
       }
+      if ("outcome" in step) {
+        replay.report(step.outcome);
+        continue;
+      }
       const { entry, body } = step;
-      if (!replay.isReady(entry.atMs)) await stretch.within((reader) => replay.complete(reader, entry.atMs));
+      if (!replay.isReady(entry.atMs)) await stretch.within((reader) => replay.complete(reader, entry));
       const replayed = await replay.decide(step, longChecks);
       if (agentId === undefined || body.action.agent_id === agentId) {
         const comparison = builder.add(replayed, entry.atMs);
@@ -157,8 +162,8 @@ async function boundsOf(stretch: Stretch, { seq }: WorkspaceState, { sinceMs, un
   return { fromSeq, toSeq };
 }
 
-/** A decision to replay, or a change between decisions. */
-type Step = Recorded | PlacedChange;
+/** A decision to replay, or a change or an outcome between decisions. */
+type Step = Recorded | PlacedChange | { readonly outcome: SealedOutcome };
 
 /** Parts of a running backtest. */
 interface Running {
@@ -178,11 +183,12 @@ function pagesOf({ stretch, replay, pace }: Running, from: number, before: numbe
   return stretch.pages(from, before, read, pace);
 }
 
-/** Returns the step of an entry; none for a claim or an outcome, on which no rule depends. */
+/** Returns the step of an entry; none for a claim, on which no rule depends. */
 function stepsFrom(entry: StretchEntry): readonly Step[] {
   const { seq, atMs, kind, body } = entry;
   if (kind === EntryKind.CHANGE) return [{ seq, atMs, change: JSON.parse(body) as ControlChange }];
-  if (kind === EntryKind.CLAIM || kind === EntryKind.OUTCOME) return [];
+  if (kind === EntryKind.CLAIM) return [];
+  if (kind === EntryKind.OUTCOME) return [{ outcome: JSON.parse(body) as SealedOutcome }];
   return [{ entry, body: receiptFrom(body, NO_HASH).body }];
 }
 

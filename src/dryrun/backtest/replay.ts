@@ -17,8 +17,16 @@ import { BudgetPots } from "../../state/counters/budget-pots.ts";
 import { completeWindows } from "../../state/counters/log-history.ts";
 import { OrderedSequences } from "../../state/counters/ordered.ts";
 import { readCounter } from "../../state/counters/read-counter.ts";
+import type { Party } from "../../state/counters/windows.ts";
 import { VelocityWindows } from "../../state/counters/windows.ts";
 import { foldChange, foldDecision } from "../../state/fold.ts";
+import {
+  amountChangesOf,
+  capturedBy,
+  isHeldBack,
+  type ReportedAmount,
+  type SealedOutcome,
+} from "../../state/outcomes.ts";
 import { type DecisionPath, EntryKind } from "../../state/types.ts";
 import { requireCounters, type WorkspaceState } from "../../state/workspace.ts";
 import type { Reader } from "../../store/transaction.ts";
@@ -65,6 +73,13 @@ const UNIDENTIFIED: ReadonlySet<DecisionPath> = new Set<DecisionPath>([
   "halted",
 ]);
 
+/** Amounts that an action has in the pots, if it was allowed here. */
+interface Payment {
+  readonly atMs: number;
+  readonly party: Party;
+  readonly amounts: readonly ReportedAmount[];
+}
+
 const isMembership = ({ type }: PlacedChange["change"]): boolean => type.startsWith("department_");
 
 /**
@@ -78,6 +93,10 @@ export class Replay {
   readonly #facts = new Map<string, AuthorityFact>();
   /** Agents whose trust at the beginning is known. */
   readonly #started = new Set<string>();
+  /** Payments of the decisions here whose outcome may still come, in the order of the log. */
+  readonly #payments = new Map<string, Payment>();
+  readonly #fromSeq: number;
+  readonly #longestBudgetMs: number;
 
   /** `from`: index of the first entry, and time of the one before it. */
   constructor(own: WorkspaceState, from: { readonly seq: number; readonly lastAtMs: number }) {
@@ -90,6 +109,8 @@ export class Replay {
     const budgets = new BudgetPots(departments, own.workspaceId, kept);
     this.#state = { ...own, ...from, departments, windows, sequences, budgets };
     this.#policies = own.policies.policySet();
+    this.#fromSeq = from.seq;
+    this.#longestBudgetMs = Math.max(0, ...own.policies.budgets().map(({ windowMs }) => windowMs));
     requireCounters(this.#state, from.seq);
   }
 
@@ -120,9 +141,33 @@ export class Replay {
     return sequences.isComplete && windows.isReady(atMs) && budgets.isReady(atMs);
   }
 
-  /** Reads the history, from before the first decision, that a decision of a time needs. */
-  async complete(reader: Reader, atMs: number): Promise<void> {
-    await completeWindows(reader, this.#state, { now: () => atMs });
+  /** Reads the history, from before the first decision, that a decision needs, with the outcomes of its actions up to then. */
+  async complete(reader: Reader, { seq, atMs }: Pick<StretchEntry, "seq" | "atMs">): Promise<void> {
+    await completeWindows(reader, this.#state, { now: () => atMs }, { outcomesBefore: seq });
+  }
+
+  /**
+   * Adds the recorded outcome of an action. It changes what the action reserved here as it would have changed it live; one of an action
+   * from before the first decision does what it did.
+   */
+  report(sealed: SealedOutcome): void {
+    const { budgets } = this.#state;
+    if (sealed.decision_seq < this.#fromSeq) {
+      const { agent_id: agentId, principal_id: principalId } = sealed;
+      budgets.settle(amountChangesOf(sealed), { agentId, principalId }, Date.parse(sealed.decided_at));
+      return;
+    }
+    const payment = this.#payments.get(sealed.decision_id);
+    if (payment === undefined) return;
+    const { amounts, party, atMs } = payment;
+    const outcome = reportOn(sealed, amounts);
+    const reserved = amounts.map((amount) => (isHeld(outcome, amount) ? { ...amount, held: true as const } : amount));
+    budgets.settle(amountChangesOf({ ...outcome, reserved }), party, atMs);
+    if (sealed.status === "unknown") return;
+    const after = reserved.map(({ held, ...amount }) =>
+      held === true ? amount : { ...amount, captured: capturedBy(outcome, amount), was: sealed.status },
+    );
+    this.#payments.set(sealed.decision_id, { ...payment, amounts: after });
   }
 
   /** Replays one decision. The history for its time MUST be loaded. */
@@ -210,6 +255,11 @@ export class Replay {
     const { budgets } = this.#state;
     const paid = name === undefined ? [] : budgets.reservationsOf(toolKey(name), argumentsFrom(metadata));
     const reservations = decision === "allow" ? [...paid, ...budgets.countsOf(actionType)] : [];
+    this.#pay(decisionId, {
+      atMs,
+      party: { agentId: action.agent_id, principalId: principalIdOf(body) },
+      amounts: reservations,
+    });
     foldDecision(this.#state, {
       seq,
       atMs,
@@ -221,7 +271,27 @@ export class Replay {
       principalId: principalIdOf(body),
     });
   }
+
+  /** Keeps what an action reserved while an outcome can still change what counts. */
+  #pay(decisionId: string, payment: Payment): void {
+    for (const [id, { atMs }] of this.#payments) {
+      if (atMs > payment.atMs - this.#longestBudgetMs) break;
+      this.#payments.delete(id);
+    }
+    if (payment.amounts.length > 0) this.#payments.set(decisionId, payment);
+  }
 }
+
+/** Returns an outcome as it says something about amounts: one amount cannot stand for several different ones, and each then counts. */
+function reportOn(sealed: SealedOutcome, amounts: readonly ReportedAmount[]): SealedOutcome {
+  const different = new Set(amounts.filter(({ unit }) => unit === undefined).map(({ millionths }) => millionths));
+  const { amount, ...rest } = sealed;
+  return different.size <= 1 && amount !== undefined ? { ...rest, amount } : rest;
+}
+
+/** Tests whether an amount stays reserved until the gateway or an operator reports the outcome. */
+const isHeld = (outcome: SealedOutcome, amount: ReportedAmount): boolean =>
+  amount.captured === undefined && amount.release === "confirmed" && isHeldBack(outcome, amount);
 
 /** Returns the agent on whose behalf a recorded decision counts; undefined for an agent that acted for itself. */
 function principalIdOf({ decision_path, on_behalf_of, principal_id }: DecisionBody): string | undefined {

@@ -25,16 +25,19 @@ interface AmountRow {
   readonly millionths: number;
 }
 
-/** The stretch of a pot that is read, as it stands at a size of the log. */
+/** The stretch of a pot that is read, as it stands at a place of the log. */
 interface Stretch {
   readonly reader: Reader;
   readonly workspaceId: string;
   readonly pot: string;
+  /** Index to stop before for decisions. */
   readonly seq: number;
+  /** Index to stop before for outcomes. */
+  readonly outcomesBefore: number;
 }
 
 async function readFrom({ reader, ...stretch }: Stretch, from: number, before: number): Promise<readonly PotAmount[]> {
-  const values = [stretch.workspaceId, stretch.pot, from, before, stretch.seq];
+  const values = [stretch.workspaceId, stretch.pot, from, before, stretch.seq, stretch.outcomesBefore];
   const { rows } = await reader.query<AmountRow>({ ...readAmounts, values });
   return rows.map(({ at, agentId, principalId, state, millionths }) => ({
     at,
@@ -47,7 +50,7 @@ async function readFrom({ reader, ...stretch }: Stretch, from: number, before: n
 
 async function sumFrom({ reader, ...stretch }: Stretch, from: number, before: number): Promise<readonly PotSum[]> {
   if (from >= before) return [];
-  const values = [stretch.workspaceId, stretch.pot, from, before, stretch.seq];
+  const values = [stretch.workspaceId, stretch.pot, from, before, stretch.seq, stretch.outcomesBefore];
   type Row = Pick<AmountRow, "agentId" | "principalId" | "state"> & { readonly millionths: string };
   const { rows } = await reader.query<Row>({ ...sumAmounts, values });
   return rows.map(({ agentId, principalId, state, millionths }) => ({
@@ -60,15 +63,16 @@ async function sumFrom({ reader, ...stretch }: Stretch, from: number, before: nu
 
 /**
  * Reads the amounts that a window waits for as they stand at the end of the log that the state is at: `page` decisions (default 4,096)
- * one by one, the rest as sums, so that memory does not grow with the stretch.
+ * one by one, the rest as sums, so that memory does not grow with the stretch. `outcomesBefore`: index to stop before for outcomes of these
+ * decisions; default: that end.
  */
 export async function loadAmounts(
   reader: Reader,
   { workspaceId, seq, lastAtMs }: Pick<WorkspaceState, "workspaceId" | "seq" | "lastAtMs">,
   { pot, from, before }: MissingAmounts,
-  page = PAGE,
+  { page = PAGE, outcomesBefore = seq }: { readonly page?: number; readonly outcomesBefore?: number } = {},
 ): Promise<Amounts> {
-  const stretch = { reader, workspaceId, pot, seq };
+  const stretch = { reader, workspaceId, pot, seq, outcomesBefore };
   const values = [workspaceId, pot, from, before ?? NEVER, seq, page - 1];
   const [end] = (await reader.query<{ atMs: number }>({ ...findPageEnd, values })).rows;
   // Further amounts may come at the time of the last entry.

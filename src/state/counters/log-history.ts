@@ -173,13 +173,14 @@ async function completeSequences(
 
 /**
  * Loads the history that windows, sequences and budgets in force lack. Returns the time, epoch milliseconds, as of which they are
- * complete: decisions before the next await MUST be made as of that time.
+ * complete: decisions before the next await MUST be made as of that time. `mirror`: second source of histories, default none.
+ * `outcomesBefore`: index to stop before for outcomes, default the end of the log that the state is at.
  */
 export async function completeWindows(
   reader: Reader,
   state: WorkspaceState,
   clock: { now(): number },
-  mirror?: HistoryMirror,
+  { mirror, outcomesBefore }: { readonly mirror?: HistoryMirror | undefined; readonly outcomesBefore?: number } = {},
 ): Promise<number> {
   if (!state.sequences.isComplete) await completeSequences(reader, state);
   for (;;) {
@@ -192,6 +193,9 @@ export async function completeWindows(
     }
     const amounts = state.budgets.missing(now);
     if (amounts === undefined) return now;
-    state.budgets.load(amounts, await loadAmounts(reader, state, amounts));
+    state.budgets.load(
+      amounts,
+      await loadAmounts(reader, state, amounts, { ...(outcomesBefore !== undefined && { outcomesBefore }) }),
+    );
   }
 }
