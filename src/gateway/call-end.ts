@@ -55,6 +55,21 @@ export function endFromResponse({ result, error }: RpcResponse): CallEnd | undef
   return { status: "succeeded" };
 }
 
+/**
+ * Returns how a call ended that went on as a task, by the response to a request about the task; undefined while it runs, for a task
+ * that was cancelled, which may have run in part, and for an error, which may be one of the request.
+ */
+export function endFromTask(method: string, response: RpcResponse): CallEnd | undefined {
+  const { result } = response;
+  if (result === undefined) return undefined;
+  if (method === "tasks/result") return endFromResponse(response);
+  const status = ownValue(result, "status");
+  if (status === "failed") return { status: "failed", error: "the server said that the task failed" };
+  if (status !== "completed") return undefined;
+  const inner = ownValue(result, "result");
+  return endFromResponse({ ...response, result: inner !== undefined && isJsonObject(inner) ? inner : {} });
+}
+
 /** Returns how a call ended by the fault in place of a response; undefined if it may have run. */
 export function endFromFault(thrown: unknown): CallEnd | undefined {
   return thrown instanceof ControlPlaneError && thrown.metadata[RAN] === "false" ? notRun() : undefined;

@@ -54,6 +54,7 @@ import { methodOf, methodRefusal } from "./method-refusal.ts";
 import type { Method } from "./methods.ts";
 import { changeSubscriptions, foreignSubscription, namesOpen } from "./open-in-session.ts";
 import type { RequestOrigins } from "./origin.ts";
+import type { OutcomeReports } from "./outcome-reports.ts";
 import type { ProtectedResource } from "./protected-resource.ts";
 import { Reply } from "./reply.ts";
 import { ServerTasks } from "./server-tasks.ts";
@@ -76,6 +77,7 @@ export interface GatewayOptions
   readonly callers: Pick<McpCallers, "identify">;
   readonly ends: Pick<McpEnds, "watch" | "endOf" | "endSeenBy">;
   readonly kept: KeptResults;
+  readonly outcomes: OutcomeReports;
   readonly origins: Pick<RequestOrigins, "assertAllowed">;
   /** Counts a call before its body is read. Throws RATE_LIMITED. */
   readonly countCall: CountCall;
@@ -126,7 +128,7 @@ export class McpGateway {
     this.#held = createHeldBytes("mcp_message_bytes", options.maxHeldBytes ?? maxHeldBytesFor(maxBodyBytes));
     const sessions = new Sessions(options);
     const lists = new DefinitionLists(options);
-    const serverTasks = new ServerTasks(options.pool);
+    const serverTasks = new ServerTasks(options);
     const onMethod = (exchange: Exchange, method: string) => lists.noteNotification(exchange, method);
     const forwarding = new Forwarding({ ...options, serverTasks }, onMethod);
     const approved = new ApprovedCalls(options);
@@ -372,7 +374,8 @@ export class McpGateway {
     if (tasks.isOwn(exchange, request)) return this.#answerTask(exchange, request);
     const foreign = foreignSubscription(session, request) ?? (await this.#serverTasks.refusal(exchange, request));
     if (foreign !== undefined) return reply.finish(foreign);
-    const call = new OpenCall(request, ending, this.#changeOf(exchange, request));
+    const change = this.#changeOf(exchange, request, () => call.outcome);
+    const call: OpenCall = new OpenCall(request, ending, change);
     session?.open.set(request.id, call);
     let isKept = false;
     try {
@@ -388,7 +391,11 @@ export class McpGateway {
   }
 
   /** Returns the change to the response of a request; undefined if the response is passed on unchanged. */
-  #changeOf(exchange: Exchange, request: RpcRequest): OpenCall["transform"] | undefined {
+  #changeOf(
+    exchange: Exchange,
+    request: RpcRequest,
+    outcomeOf: () => OpenCall["outcome"],
+  ): OpenCall["transform"] | undefined {
     const { session, generation } = exchange;
     const filter = this.#lists.filter(exchange, request);
     switch (request.method) {
@@ -399,7 +406,11 @@ export class McpGateway {
       case "prompts/list":
         return this.#hidden.filter(exchange, request.method, filter);
       case "tools/call":
-        return this.#serverTasks.record(exchange);
+        return this.#serverTasks.record(exchange, outcomeOf);
+      case "tasks/get":
+      case "tasks/result":
+      case "tasks/cancel":
+        return this.#serverTasks.settle(exchange, request);
       case "tasks/list":
         return this.#serverTasks.filter(exchange);
       case "resources/subscribe":

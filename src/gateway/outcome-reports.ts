@@ -33,10 +33,19 @@ export type ReportSource = Extract<FollowUpCaller["source"], "gateway" | "agent"
 
 /** Outcome of one call, which is reported once at most. */
 export class CallOutcome {
+  readonly #decisionIds: readonly string[];
   #report: ((end: CallEnd) => void) | undefined;
 
-  constructor(report: (end: CallEnd) => void) {
+  constructor(decisionIds: readonly string[], report: (end: CallEnd) => void) {
+    this.#decisionIds = decisionIds;
     this.#report = report;
+  }
+
+  /** Gives the decision to a task that the call goes on as, whose end reports it; undefined if it is settled. */
+  handOver(): string | undefined {
+    const isOpen = this.#report !== undefined;
+    this.#report = undefined;
+    return isOpen ? this.#decisionIds[0] : undefined;
   }
 
   /** Reports how the call ended, if that is known and not settled yet. */
@@ -92,8 +101,9 @@ export class OutcomeReports {
   outcomeOf(caller: McpCaller, decisions: readonly SealedDecision[]): CallOutcome | undefined {
     const tracked = decisions.filter(({ decision, isTracked }) => decision === "allow" && isTracked);
     if (tracked.length === 0) return undefined;
-    return new CallOutcome((end) => {
-      for (const { decisionId } of tracked) this.report(caller, decisionId, end, "gateway");
+    const decisionIds = tracked.map(({ decisionId }) => decisionId);
+    return new CallOutcome(decisionIds, (end) => {
+      for (const decisionId of decisionIds) this.report(caller, decisionId, end, "gateway");
     });
   }
 

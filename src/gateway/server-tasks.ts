@@ -3,9 +3,12 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { Pool } from "pg";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { stored } from "../store/database.ts";
-import { readMcpTaskOwners, readMcpTasks, recordMcpTask } from "../store/sql/mcp-tasks.ts";
+import type { StoreLog } from "../store/migrate.ts";
+import { readMcpTaskOwners, readMcpTasks, recordMcpTask, takeMcpTaskDecision } from "../store/sql/mcp-tasks.ts";
+import { type CallEnd, endFromTask } from "./call-end.ts";
 import type { Exchange } from "./exchange.ts";
 import { createError, RPC_CODES, type RpcId, type RpcMessage, type RpcRequest, type RpcResponse } from "./messages.ts";
+import type { CallOutcome, OutcomeReports } from "./outcome-reports.ts";
 
 /** Prefix of the gateway's own task ids, before the escalation's id. Other ids are the server's. */
 export const OWN_TASK_MARK = "agentcontrol.";
@@ -14,6 +17,13 @@ const RELATED_TASK = "io.modelcontextprotocol/related-task";
 const STATUS = "notifications/tasks/status";
 /** Maximum tasks of one agent at one server: beyond it the oldest is forgotten. */
 const MAX_TASKS = 1_000;
+
+/** Parts of `ServerTasks`. */
+export interface ServerTasksOptions {
+  readonly pool: Pool;
+  readonly outcomes: Pick<OutcomeReports, "report">;
+  readonly log: StoreLog;
+}
 
 /** The task that a message belongs to. */
 type Owner = Pick<Exchange, "server" | "caller">;
@@ -24,9 +34,13 @@ type Owner = Pick<Exchange, "server" | "caller">;
  */
 export class ServerTasks {
   readonly #pool: Pool;
+  readonly #outcomes: ServerTasksOptions["outcomes"];
+  readonly #log: StoreLog;
 
-  constructor(pool: Pool) {
+  constructor({ pool, outcomes, log }: ServerTasksOptions) {
     this.#pool = pool;
+    this.#outcomes = outcomes;
+    this.#log = log;
   }
 
   /** Returns the tasks of these that belong to the caller's agent. */
@@ -56,8 +70,11 @@ export class ServerTasks {
     return rows.length === 0 || rows.some(({ agentId }) => agentId === caller.agentId);
   }
 
-  /** Creates the change to the response of a decided call: records the task that the server made for it. */
-  record(exchange: Owner): (response: RpcResponse) => Promise<RpcResponse> {
+  /**
+   * Creates the change to the response of a decided call: records the task that the server made for it, with the decision that the
+   * end of the task settles. `outcomeOf` returns the outcome of the call once it is decided.
+   */
+  record(exchange: Owner, outcomeOf: () => CallOutcome | undefined): (response: RpcResponse) => Promise<RpcResponse> {
     return async (response) => {
       const taskId = madeTask(response.result);
       if (taskId === undefined) return response;
@@ -66,10 +83,33 @@ export class ServerTasks {
         const text = `MCP server \`${server.name}\` gave its task an id that begins with \`${OWN_TASK_MARK}\`, which the gateway keeps for its own`;
         return createError(response.id, RPC_CODES.server, text);
       }
-      const values = [caller.workspaceId, server.name, caller.agentId, digestOfId(taskId), Date.now(), MAX_TASKS];
+      const decisionId = outcomeOf()?.handOver() ?? null;
+      const place = [caller.workspaceId, server.name, caller.agentId, digestOfId(taskId)];
+      const values = [...place, Date.now(), MAX_TASKS, decisionId];
       await stored(this.#pool.query({ ...recordMcpTask, values }));
       return response;
     };
+  }
+
+  /** Creates the change to the response about a task: none, but the end of the task is reported beside it. */
+  settle(exchange: Owner, { method, params = {} }: RpcRequest): (response: RpcResponse) => RpcResponse {
+    return (response) => {
+      const [end, taskId] = [endFromTask(method, response), ownValue(params, "taskId")];
+      if (end !== undefined && typeof taskId === "string") void this.#settle(exchange, taskId, end);
+      return response;
+    };
+  }
+
+  /** Reports how a task ended, once. MUST NOT reject. */
+  async #settle({ server, caller }: Owner, taskId: string, end: CallEnd): Promise<void> {
+    const { workspaceId, agentId } = caller;
+    try {
+      const values = [workspaceId, server.name, agentId, digestOfId(taskId)];
+      const { rows } = await stored(this.#pool.query<{ decisionId: string }>({ ...takeMcpTaskDecision, values }));
+      for (const { decisionId } of rows) this.#outcomes.report(caller, decisionId, end, "gateway");
+    } catch (error) {
+      this.#log.warn({ workspaceId, server: server.name, reason: String(error) }, "outcome of a task not reported");
+    }
   }
 
   /** Creates the change to the response to `tasks/list`: leaves other agents' tasks out. */

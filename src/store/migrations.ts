@@ -568,6 +568,9 @@ const HOOK_CALLS = [
   "create index hook_call_expiry on hook_call (expires_at_ms)",
 ];
 
+/** The decision that allowed the call which made a task, until its end is reported. */
+const TASK_DECISIONS = [`alter table mcp_task add column decision_id text collate "C"`];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -593,4 +596,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0020-budgets", statements: BUDGETS },
   { name: "0021-overdrawn-entries", statements: OVERDRAWN_ENTRIES },
   { name: "0022-hook-calls", statements: HOOK_CALLS },
+  { name: "0023-task-decisions", statements: TASK_DECISIONS },
 ];

@@ -6,7 +6,11 @@ import { type CallEnd, endFromFault } from "../../src/gateway/call-end.ts";
 import { HttpConnections, HttpEndpoint } from "../../src/gateway/http-endpoint.ts";
 import type { McpServer } from "../../src/registry/mcp-servers.ts";
 import { createTargets } from "../../src/webhook/target.ts";
+import { startBreakableLink } from "../support/breakable-link.ts";
 import { createAuthority } from "../support/certificates.ts";
+import { createTestDatabase, withClient } from "../support/database.ts";
+import { serveHere } from "../support/served-here.ts";
+import { restCallTo } from "../support/service.ts";
 import { asking, connectStateless, type GatewayService, startGateway } from "./harness.ts";
 import { call, leavingCall, type SlowServer, startSlowServer, textOf } from "./leaving-client.ts";
 import { decisionsOf, lastOutcome, settledOutcome } from "./outcomes.ts";
@@ -293,6 +297,47 @@ describe("the outcome of an approved call", () => {
       ["escalate", false],
       ["allow", true],
     ]);
+  });
+});
+
+describe("reports of outcomes", () => {
+  it("are sealed once the database is back, and before the service stops.", async () => {
+    await using cleanup = new AsyncDisposableStack();
+    const database = await createTestDatabase();
+    cleanup.defer(() => database.drop());
+    const { hostname: host, port } = new URL(database.url);
+    const link = await startBreakableLink({ host, port: Number(port) });
+    cleanup.defer(() => link.close());
+    const linked = new URL(database.url);
+    linked.host = `127.0.0.1:${link.port}`;
+    const upstream = await startScriptedServer();
+    cleanup.defer(() => upstream.close());
+    const server = await serveHere({ databaseUrl: linked.href, env: { ACP_MCP_ALLOW: "127.0.0.0/8" } });
+    cleanup.defer(async () => void (await server.stop()));
+    const rest = restCallTo(server);
+    await rest("POST /v1/enforce/mcp-servers", { name: "bank", url: upstream.url, drift: "86400" });
+    const registered = await rest("POST /v1/enforce/agents", { name: "payer" });
+    const agentId = (registered as unknown as { agent: { agent_id: string } }).agent.agent_id;
+    const who = { "x-api-key": server.adminKey, "x-agent-id": agentId };
+    const ask = () => call(new URL(`${server.http}/mcp/bank`), who, CALL);
+    upstream.answer = (asked, response) => {
+      if (asked.method === "tools/call") link.break();
+      result({ content: [{ type: "text", text: "done" }] })(asked, response);
+    };
+    // The client gets its answer although the report cannot be sealed.
+    expect(textOf(await ask())).to.equal("done");
+    link.mend();
+    upstream.answer = (asked, response) => result({ content: [] })(asked, response);
+    expect((await settledOutcome({ rest }, agentId))?.status).to.equal("succeeded");
+    await Promise.all(Array.from({ length: 20 }, ask));
+    await server.stop();
+    const statuses = await withClient(database.ownerUrl, async (client) => {
+      const { rows } = await client.query<{ body: string }>("select body from ledger_entry order by seq");
+      return rows
+        .map(({ body }) => JSON.parse(body))
+        .flatMap(({ type, status }) => (type === "outcome" ? [status] : []));
+    });
+    expect(statuses).to.deep.equal(Array(21).fill("succeeded"));
   });
 });
 

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { Client } from "pg";
 import { type GatewayService, startGateway } from "./harness.ts";
+import { decisionsOf, lastOutcome, settledOutcome } from "./outcomes.ts";
 import { GENERATIONS, openRaw, type RawClient } from "./raw-client.ts";
 import { type RecordingServer, startRecordingServer } from "./recording-server.ts";
 
@@ -107,6 +108,47 @@ describe("a task of an MCP server", () => {
       expect(body.error?.message).to.contain("keeps for its own");
     });
   }
+
+  const ENDS: readonly [string, string, object, string][] = [
+    ["completed", "tasks/get", { status: "completed" }, "succeeded"],
+    ["completed with an error of the tool", "tasks/get", { status: "completed", result: { isError: true } }, "failed"],
+    ["failed", "tasks/get", { status: "failed" }, "failed"],
+    ["cancelled", "tasks/cancel", { status: "cancelled" }, "pending"],
+    ["working", "tasks/get", { status: "working" }, "pending"],
+  ];
+  for (const generation of GENERATIONS) {
+    for (const [what, method, result, status] of ENDS) {
+      it(`that is ${what} leaves the outcome of its call ${status} (${generation}).`, async () => {
+        const upstream = upstreamOf(generation);
+        const client = await openRaw(gateway, nameOf(generation), generation);
+        const taskId = await make(client);
+        expect((await lastOutcome(gateway, client.agentId))?.status).to.equal("pending");
+        upstream.answer = () => ({ result: { resultType: "complete", taskId, ...result } });
+        for (let round = 0; round < 2; round++) await client.ask(method, { taskId });
+        if (status === "pending") {
+          upstream.answer = () => ({ result: { resultType: "complete", content: [] } });
+          await client.ask("tools/call", { name: "pay", arguments: {} });
+          expect((await settledOutcome(gateway, client.agentId))?.status).to.equal("succeeded");
+        } else {
+          expect(await settledOutcome(gateway, client.agentId)).to.include({ status, reported_by: "gateway" });
+        }
+        expect((await decisionsOf(gateway, client.agentId))[0]?.outcome?.status).to.equal(status);
+      });
+    }
+  }
+
+  it("ends the outcome of its call with its result, not with an error about the task.", async () => {
+    const upstream = upstreamOf("with sessions");
+    const client = await openRaw(gateway, "older", "with sessions");
+    const taskId = await make(client);
+    upstream.answer = () => ({ error: { code: -32_602, message: "the task has expired" } });
+    await client.ask("tasks/result", { taskId });
+    upstream.answer = () => ({ result: { content: [], isError: true } });
+    const again = await openRaw(gateway, "older", "with sessions", client.agentId);
+    await again.ask("tasks/result", { taskId });
+    const outcome = await settledOutcome(gateway, client.agentId);
+    expect(outcome).to.include({ status: "failed", error: "the tool answered with `isError`" });
+  });
 
   it("is listed for its agent alone.", async () => {
     upstreamOf("with sessions");

@@ -71,7 +71,8 @@ export async function decisionIdsOf(admin: ControlPlane, agentId: string): Promi
   }
 }
 
-function restCallTo({ http, adminKey }: Pick<TestServer, "http" | "adminKey">): RestCall {
+/** Returns how to call a service over REST. */
+export function restCallTo({ http, adminKey }: Pick<TestServer, "http" | "adminKey">): RestCall {
   return async (request, body, key = adminKey) => {
     const [method = "", path = ""] = request.split(" ");
     const headers = { "x-api-key": key, "content-type": "application/json" };
