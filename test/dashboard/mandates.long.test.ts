@@ -53,6 +53,7 @@ describeInBrowser("the mandates", () => {
     agentId = await dashboard.service.agent("payer");
     const properties = {
       amount: { type: "number" },
+      currency: { type: "string" },
       to: { type: "string" },
       method: { type: "string", enum: ["card", "wire", "cash"], description: "how it is paid" },
     };
@@ -101,6 +102,7 @@ describeInBrowser("the mandates", () => {
     await page.locator(".cm-tooltip-autocomplete li", { hasText: "amount" }).waitFor();
     expect(await page.locator(".cm-tooltip-autocomplete li").allInnerTexts()).to.deep.equal([
       "amountnumber",
+      "currencystring",
       "methodstring",
       "tostring",
     ]);
@@ -172,6 +174,31 @@ describeInBrowser("the mandates", () => {
     await assertAccessible(page);
     await confirm.click();
     await untilText(/field: method\n\s+operator: in\n\s+value:\n\s+- wire\n\s+- cash/);
+    await page.getByText("The text compiles.").waitFor();
+    await write(TEXT);
+    await page.getByText("The text compiles.").waitFor();
+  });
+
+  it("take a budget from the form, whose amount is a number of the tool's schema.", async () => {
+    const confirm = page.locator("[role=dialog] [data-action=confirm]");
+    await page.click("[data-action=add-rule]");
+    await page.selectOption("[name=kind]", "budget");
+    const field = page.locator("[role=dialog] [name=field]");
+    await field.waitFor();
+    expect(await field.locator("option").allInnerTexts()).to.deep.equal(["amount"]);
+    await confirm.click();
+    await page
+      .locator(".field", { has: page.locator("[name=max_total]") })
+      .getByText("must be a number")
+      .waitFor();
+    await page.fill("[name=max_total]", "1000.50");
+    await page.selectOption("[name=scope]", "workspace");
+    await page.selectOption("[name=release]", "confirmed");
+    await assertAccessible(page);
+    await confirm.click();
+    await untilText(
+      /mode: budget\n\s+scope: workspace\n\s+sums:\n\s+- tool: send_payment\n\s+field: amount\n\s+currency: EUR\n\s+max_total: 1000\.5\n\s+window_seconds: 86400\n\s+release: confirmed/,
+    );
     await page.getByText("The text compiles.").waitFor();
     await write(TEXT);
     await page.getByText("The text compiles.").waitFor();

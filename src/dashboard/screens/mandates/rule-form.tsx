@@ -6,11 +6,13 @@ import { FieldError, NumberField, SelectField, TextField } from "../../kit/form.
 import type { FormValues } from "../../kit/form-values.ts";
 import type { Call } from "../../kit/use-change.ts";
 import { ArgumentFields, conditionFrom } from "./argument-fields.tsx";
+import { BudgetFields, budgetFrom } from "./budget-fields.tsx";
 import { withRule } from "./mandate-text.ts";
 
 const KINDS = [
   { value: "argument", title: "An argument of a tool" },
   { value: "velocity", title: "Too many actions in a time" },
+  { value: "budget", title: "Too much money in a time" },
   { value: "action", title: "A kind of action" },
   { value: "trust", title: "An agent with little trust" },
   { value: "schedule", title: "Hours of the day" },
@@ -52,6 +54,7 @@ export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
       <SelectField name="decision" label="Decides" defaultValue="escalate" options={DECISIONS} />
       {kind === "argument" ? <ArgumentFields tools={tools} /> : null}
       {kind === "velocity" ? <VelocityFields /> : null}
+      {kind === "budget" ? <BudgetFields tools={tools} scopes={SCOPES} /> : null}
       {kind === "action" ? (
         <TextField name="types" label="Action types" hint="With commas between; * stands for anything." />
       ) : null}
@@ -118,6 +121,8 @@ async function ruleFrom(kind: Kind, values: FormValues, call: Call): Promise<Jso
           scope: values.text("scope"),
         },
       };
+    case "budget":
+      return { type: "sequence", decision, conditions: budgetFrom(values) };
     case "action":
       return { type: "action", decision, conditions: { match_action_types: listed(values.text("types")) } };
     case "trust":
