@@ -1,6 +1,7 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { startToolsServer, type ToolsServer, tool } from "../gateway/tools-server.ts";
+import { until } from "../support/harness.ts";
 import { connect, registerAgent, type TestService } from "../support/service.ts";
 import { type Dashboard, openDashboard } from "./browser.ts";
 import { equippedAgent } from "./equipped-agent.ts";
@@ -29,6 +30,8 @@ export interface WeekIds {
   /** Decision that completed a sequence within a session. */
   readonly blocked: string;
   readonly escalated: string;
+  /** Decision of a payment that came to less than it had reserved. */
+  readonly reported: string;
   /** Agent with authority of every kind. */
   readonly equipped: string;
   /** Revoked agent. */
@@ -69,6 +72,7 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
   await addServers(rest, upstream);
   const decisions = await addDecisions(acme, week);
   const mandates = await addMandates(rest);
+  const reported = await addOutcomes(rest, week);
   const equipped = await equippedAgent(acme, "closing-bot");
   const revoked = await addRevocation(acme);
   const webhook = await addWebhooks(rest);
@@ -82,6 +86,7 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
     ...(await waitingAndAnswered(rest)),
     ...decisions,
     ...mandates,
+    reported,
     equipped,
     revoked,
     webhook,
@@ -140,6 +145,51 @@ async function addDecisions(
   const escalated = await act(agent, "refunds.create", { amount: 480, order: "A-10413", reason: "never came" }, id);
   await act(other, "secrets.read", { name: "crm" });
   return { allowed, blocked, escalated };
+}
+
+/** Adds a budget that is nearly used up, a payment that was reported, and two whose outcomes are unknown. Gives the reported one. */
+async function addOutcomes(rest: Rest, { agents }: SeededWeek): Promise<string> {
+  await rest("POST /v1/enforce/mandates", {
+    name: "Payments of a day",
+    rules: [
+      {
+        type: "sequence",
+        decision: "escalate",
+        conditions: {
+          mode: "budget",
+          sums: [{ tool: "payments.transfer", field: "amount" }],
+          currency: "EUR",
+          max_total: 5_000,
+          window_seconds: 86_400,
+        },
+      },
+    ],
+  });
+  const agentId = agents[4]?.agentId;
+  const pay = async (amount: number, recipient: string): Promise<string> => {
+    const args = { amount, currency: "EUR", recipient };
+    const made = await rest("POST /v1/enforce/intercept", {
+      agent_id: agentId,
+      action_type: "payments.transfer",
+      tool: "payments.transfer",
+      metadata: { arguments: args },
+    });
+    return made.decision_id ?? "";
+  };
+  const timeLimit = (seconds: number) =>
+    rest(`PATCH /v1/admin/workspaces/${WORKSPACE}`, { outcome_timeout_seconds: seconds });
+  const reported = await pay(1_900, "Nordwind GmbH");
+  await rest(`POST /v1/enforce/decisions/${reported}/outcome`, { status: "succeeded", amount: 1_849.5 });
+  await timeLimit(1);
+  for (const recipient of ["Kestrel Foods", "Lumen Energy"]) await pay(1_480, recipient);
+  await timeLimit(3_600);
+  await until(async () => {
+    const { decisions } = (await rest("GET /v1/enforce/decisions?outcome=unknown")) as unknown as {
+      readonly decisions: readonly object[];
+    };
+    return decisions.length === 2;
+  });
+  return reported;
 }
 
 /** Adds a list, a mandate that names it and has two versions, and one that observes. */

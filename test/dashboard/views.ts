@@ -138,6 +138,14 @@ export const VIEWS: readonly View[] = [
   decision("blocked"),
   decision("escalated"),
   decision("escalated", press("show-proof", "[data-step=signature] >> visible=true")),
+  screen("decisions-by-outcome", ROW, "/decisions?outcome=unknown"),
+  { name: "decision-reported", path: ({ ids }) => `/decisions/${ids.reported}`, ready: "[data-verdict=holds]" },
+  screen("outcomes", ".unknown-outcome"),
+  screen("outcomes-settle", ".unknown-outcome", "/outcomes", async (page) => {
+    await press("settle")(page);
+    await page.selectOption("select[name=status]", "succeeded");
+    await page.getByText("Left empty, it is what was reserved").waitFor();
+  }),
   screen("limits", ".limit"),
   screen("agents", ROW),
   screen("agents-register", ROW, "/agents", press("register")),
@@ -172,6 +180,11 @@ export const VIEWS: readonly View[] = [
     await press("start", "[data-report]")(page);
   }),
   mandate("mandate-rule", "", ".cm-content", press("add-rule")),
+  mandate("mandate-budget", "", ".cm-content", async (page) => {
+    await press("add-rule")(page);
+    await page.selectOption("[name=kind]", "budget");
+    await page.locator("[name=max_total]").waitFor();
+  }),
   screen("lists", ROW),
   { name: "list", path: () => "/lists/partner-hosts", ready: ROW },
   screen("lists-create", ROW, "/lists", press("create-list")),
@@ -207,6 +220,7 @@ export const VIEWS: readonly View[] = [
   empty("overview", ".looked-at li"),
   empty("escalations", TITLE),
   empty("decisions", TITLE),
+  empty("outcomes", TITLE),
   empty("limits", TITLE),
   empty("agents", TITLE),
   empty("tools", TITLE),
