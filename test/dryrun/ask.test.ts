@@ -12,7 +12,7 @@ import {
   type WhoMayQuestionSchema,
 } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { RuleType, SequenceMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, OutcomeStatus, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { quoted } from "../../src/dryrun/ask/answer.ts";
 import { ErrorReason } from "../../src/errors.ts";
 import {
@@ -473,5 +473,17 @@ describe("a question about shadowed rules", () => {
       expect(evidence.map(({ mandateName, version, rule }) => [mandateName, version, rule])).to.deep.equal([
         ["asks", 1, "rules[0]"],
       ]);
+    }));
+
+  it("takes no rule that counts some outcomes for one that counts every action.", () =>
+    withWorkspace({}, async (test) => {
+      const counting = (maxCount: number, ...countOutcomes: OutcomeStatus[]) =>
+        velocityRule(maxCount, { countDecisions: [Decision.ALLOW], countOutcomes });
+      const { SUCCEEDED, PENDING } = OutcomeStatus;
+      const rules = [counting(1, SUCCEEDED), counting(2), counting(3, PENDING), counting(4, SUCCEEDED)];
+      await test.mandate(rules, { name: "counts" });
+      const { evidence } = await askIn(test, shadowed);
+      // The second counts all that the others do, and the first what the fourth does.
+      expect(evidence.map(({ rule }) => rule).sort()).to.deep.equal(["rules[2]", "rules[3]"]);
     }));
 });

@@ -208,6 +208,8 @@ function sequenceImplies({ velocity, budget, ordered }: CompiledRule, narrow: Co
 function velocityImplies(broad: CompiledVelocity, narrow: CompiledVelocity): boolean {
   const [one, other] = [broad.counter, narrow.counter];
   return (
+    // A counter that counts by outcomes counts some of the actions, from its own beginning on.
+    (one.pot === undefined || one.pot.key === other.pot?.key) &&
     broad.maxCount <= narrow.maxCount &&
     one.windowMs >= other.windowMs &&
     coversEach(one.patterns, other.patterns) &&

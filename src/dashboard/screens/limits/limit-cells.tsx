@@ -7,7 +7,7 @@ import {
   OtherCurrency,
   SequenceMode,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, Scope } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, OutcomeStatus, Scope } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge, DecisionBadge } from "../../kit/badge.tsx";
 import { BudgetBar, barClass, NEARLY_FULL } from "../../kit/budget-bar.tsx";
 import { countText } from "../../kit/count-text.ts";
@@ -122,9 +122,16 @@ function BudgetSentence({ limit }: LimitProps) {
       ))}{" "}
       within {durationText(Number(windowSeconds) * 1_000)}; added for {SCOPES[scope] ?? "a group"}
       {scope === Scope.AGENT ? ", also what others do on its behalf" : ""}
-      {otherCurrency === OtherCurrency.IGNORE ? "; amounts in another currency are left aside" : ""}.
+      {otherCurrency === OtherCurrency.IGNORE ? "; amounts in another currency are left aside" : ""}
+      {outcomesText(limit)}.
     </>
   );
+}
+
+/** Says with which outcomes an action counts, if the rule names any. */
+function outcomesText({ countOutcomes }: Limit): string {
+  const words = countOutcomes.map((status) => (OutcomeStatus[status] ?? "").toLowerCase());
+  return words.length === 0 ? "" : `; with the outcomes ${words.join(", ")} alone`;
 }
 
 function CountSentence({ limit }: LimitProps) {
@@ -144,6 +151,7 @@ function CountSentence({ limit }: LimitProps) {
         </>
       )}
       {decisions === "" ? "" : `, counting what was ${decisions}`}; counted for {SCOPES[scope] ?? "a group"}
+      {outcomesText(limit)}
       {isShared ? ", also what others do on its behalf" : ""}
       {tool === undefined ? null : (
         <>
