@@ -7,6 +7,8 @@ const ID = /\b([a-z]{2,3})_[a-z2-7]{26}\b/g;
 const WORKSPACE = /\bws-[0-9a-f]{12}(?:-[a-z]+)?\b/g;
 const RECEIVER = /\bhttp:\/\/127\.0\.0\.1:\d+/g;
 const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
+/** Time from which more fits a limit, in a sentence. */
+const TIME_IN_WORDS = /\b(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC\b/g;
 /** A time of the redaction interface, which has no zone designator. */
 const ZONELESS_TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?![\dZ+-])/g;
 /** What ends a placeholder, made anew each time. */
@@ -65,6 +67,7 @@ export function createNormalise(): Normalise {
       .replace(WORKSPACE, (id) => wordFor("ws", id))
       .replace(RECEIVER, "<receiver>")
       .replace(TIME, "<time>")
+      .replace(TIME_IN_WORDS, "<time in words>")
       .replace(ZONELESS_TIME, "<zoneless time>")
       .replace(SALT, "<salt>")
       .replace(HASH, "<hash>")
