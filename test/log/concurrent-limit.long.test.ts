@@ -97,7 +97,7 @@ describe("200 actions at once of 20 agents in a department with a limit of 50", 
 });
 
 /** The short form of `limit-storm.ts`. */
-describe("1,000 actions at once under a limit of 100, of the workspace or of their principal, with Redis", () => {
+describe("1,000 actions at once under a limit of 100, by number or amount, of the workspace or their principal, with Redis", () => {
   it("are allowed exactly 100 times by one, two and four processes.", async () => {
     const { url: databaseUrl, drop } = await createTestDatabase();
     const redis = await startRedis();
@@ -106,9 +106,11 @@ describe("1,000 actions at once under a limit of 100, of the workspace or of the
     for (const processes of [1, 2, 4]) {
       const serving = servers.slice(0, processes);
       for (const under of ["workspace", "principal"] as const) {
-        const run = { databaseUrl, servers: serving, agents: 20, actions: 1_000, under, limit: 100 };
-        const report = await runLimit({ ...run, name: `run.${under}.${processes}` });
-        expect(report).to.deep.include({ allowed: 100, faults: [] });
+        for (const counts of ["actions", "amounts"] as const) {
+          const run = { databaseUrl, servers: serving, agents: 20, actions: 1_000, under, counts, limit: 100 };
+          const report = await runLimit({ ...run, name: `run.${counts}.${under}.${processes}` });
+          expect(report).to.deep.include({ allowed: 100, faults: [] });
+        }
       }
     }
     await Promise.all(servers.map((server) => server.stop()));

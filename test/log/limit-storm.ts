@@ -1,7 +1,8 @@
 /*
  * A limit under many actions at once, many times over: `node test/log/limit-storm.ts --runs 20`. It is in turns the workspace's
- * and that of a principal on whose behalf all agents act. Served by one, two and four processes, without Redis and with one that is killed, flushed and started again meanwhile. Ends with 1
- * for any run that did not allow exactly as many as the limit says.
+ * and that of a principal on whose behalf all agents act, and in turns a number of actions and a budget that they pay into, with claims and
+ * reports in between. Served by one, two and four processes, without Redis and with one that is killed, flushed and started again
+ * meanwhile. Ends with 1 for any run that did not allow exactly as many as the limit says.
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -62,7 +63,8 @@ async function runAll(databaseUrl: string, servers: readonly TestServer[], kind:
     for (let run = 0; run < runs; run++) {
       const name = `run.${kind.toLowerCase().replaceAll(" ", "-")}.${processes}.${run}`;
       const under = run % 2 === 0 ? "workspace" : "principal";
-      const report = await runLimit({ databaseUrl, servers: serving, agents: 20, actions, under, limit, name });
+      const counts = run % 4 < 2 ? "actions" : "amounts";
+      const report = await runLimit({ databaseUrl, servers: serving, agents: 20, actions, under, counts, limit, name });
       for (const fault of report.faults) console.log(`${name}: ${fault}`);
       faults += report.faults.length;
       times.push(report.ms);

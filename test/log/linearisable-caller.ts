@@ -1,4 +1,5 @@
 import type { DescMethodUnary, JsonObject } from "@bufbuild/protobuf";
+import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { DepartmentService } from "../../gen/agentcontrol/v1/department_service_pb.js";
@@ -6,9 +7,18 @@ import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_servic
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { MandateService } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { RevocationService } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
+import { ToolService } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { type Call, type CallKind, type CallRoute, recordCall } from "./linearisable-calls.ts";
 import type { Fleet } from "./linearisable-fleet.ts";
-import { ACTION_TYPES, type Draws, randomMandate, randomRegistration } from "./linearisable-rules.ts";
+import {
+  ACTION_TYPES,
+  type Draws,
+  PAYING_SCHEMA,
+  PAYING_TOOLS,
+  randomMandate,
+  randomRegistration,
+  SMALL_BUDGET,
+} from "./linearisable-rules.ts";
 
 /** A grant that somebody made. */
 interface Lent {
@@ -23,6 +33,13 @@ interface Escalated {
   readonly request: JsonObject;
 }
 
+/** An allowed payment. */
+interface Allowed {
+  readonly decisionId: string;
+  /** True if its request came with a claim. */
+  readonly isClaimed: boolean;
+}
+
 /** Resources that callers created so far and choose from; only those of answered calls. */
 export interface Cast {
   /** Those that may act and be told things about; some are deactivated or revoked. */
@@ -35,6 +52,8 @@ export interface Cast {
   readonly approved: Escalated[];
   /** The last intercepts, answered or not. */
   readonly asked: JsonObject[];
+  /** Decisions of the last allowed payments. */
+  readonly allowed: Allowed[];
 }
 
 const METHODS: Readonly<Record<CallKind, DescMethodUnary>> = {
@@ -52,9 +71,14 @@ const METHODS: Readonly<Record<CallKind, DescMethodUnary>> = {
   extend: EscalationService.method.extendEscalation,
   lend: AuthorityService.method.createGrant,
   end_grant: AuthorityService.method.endGrant,
+  configure: AdminService.method.updateWorkspace,
+  introduce: ToolService.method.registerTool,
+  claim: EnforcementService.method.claimDecision,
+  report: EnforcementService.method.reportOutcome,
   get_agent: AgentService.method.getAgent,
   list_decisions: EnforcementService.method.listDecisions,
   get_status: EscalationService.method.getEscalationStatus,
+  get_outcome: EnforcementService.method.getDecision,
 };
 
 const MOST_MANDATES = 7;
@@ -62,7 +86,11 @@ const REMEMBERED_REQUESTS = 40;
 const REMEMBERED_GRANTS = 12;
 /** Few, so that one is looked at while its action would still escalate. */
 const REMEMBERED_ESCALATIONS = 6;
+/** Few, so that several callers claim and report the same one. */
+const REMEMBERED_PAYMENTS = 8;
 const MOST_AGENTS = 20;
+/** Seconds; so few that outcomes become unknown during the history. */
+const OUTCOME_TIMEOUT_SECONDS = 3;
 
 /** The member of an answer's resource; undefined when there is none. */
 function idIn({ outcome }: Call, resource: string, name: string): string | undefined {
@@ -125,6 +153,49 @@ export class Caller {
     const agent_id = chance(90) ? grantee : pick(this.#cast.agents);
     const under = chance(30) ? { grant_id: grantId } : { on_behalf_of: chance(80) ? grantor : pick(this.#cast.agents) };
     await this.#intercept({ ...this.#action(), agent_id, ...under });
+  }
+
+  /** Registers the tools that pay, with a budget that stays in force, and gives outcomes little time. */
+  async introduce(): Promise<void> {
+    for (const name of PAYING_TOOLS) await this.#call("introduce", { name, input_schema: PAYING_SCHEMA });
+    const mark = this.#unique("rule");
+    await this.#call("publish", { name: mark, rules: [SMALL_BUDGET] }, mark);
+    await this.#call("configure", { workspace_id: "default", outcome_timeout_seconds: OUTCOME_TIMEOUT_SECONDS });
+  }
+
+  /** Pays, mostly with a claim, for itself or another. */
+  async pay(): Promise<void> {
+    const { below, chance, pick } = this.draws;
+    const { grants } = this.#cast;
+    const args = { amount: below(2_000) / 100, currency: "EUR" };
+    const paid = { tool: pick(PAYING_TOOLS), metadata: { arguments: args } };
+    const claim = chance(40) ? { claim_id: this.#uuid() } : {};
+    const { grantor, grantee } = grants.length > 0 && chance(30) ? pick(grants) : {};
+    const under = grantor === undefined ? {} : { agent_id: grantee as string, on_behalf_of: grantor };
+    await this.#intercept({ ...this.#action(), ...paid, ...claim, ...under });
+  }
+
+  /** Claims one of the last payments, most likely beside others. */
+  async claim(): Promise<void> {
+    const { chance, pick } = this.draws;
+    const { allowed } = this.#cast;
+    const unclaimed = allowed.filter(({ isClaimed }) => !isClaimed);
+    const among = unclaimed.length > 0 && chance(80) ? unclaimed : allowed;
+    if (among.length === 0) return this.pay();
+    const claim_id = this.#uuid();
+    await this.#call("claim", { decision_id: pick(among).decisionId, claim_id }, `claim ${claim_id}`);
+  }
+
+  /** Reports the outcome of one of the last payments, most likely beside others. */
+  async report(): Promise<void> {
+    const { below, chance, pick } = this.draws;
+    const { allowed } = this.#cast;
+    if (allowed.length === 0) return this.pay();
+    const status = pick(["succeeded", "succeeded", "failed", "cancelled"]);
+    const amount = status === "succeeded" && chance(40) ? { amount: below(2_500) / 100 } : {};
+    const result_digest = `${this.#uuid()}${this.#uuid()}`.replaceAll("-", "");
+    const report = { decision_id: pick(allowed).decisionId, status, ...amount, result_digest };
+    await this.#call("report", report, `outcome ${result_digest}`);
   }
 
   async lend(): Promise<void> {
@@ -218,11 +289,12 @@ export class Caller {
     if (escalations.length === 0) return;
     const { escalationId, request } = pick(escalations);
     const mark = this.#unique("edited");
-    const edited = { amount: below(4) };
+    const edited = { amount: below(4), currency: "EUR" };
     const call = await this.#call("edit", { escalation_id: escalationId, arguments: edited, note: mark }, mark);
     const replacedBy = idIn(call, "replacement", "escalation_id");
     if (replacedBy === undefined) return;
-    const metadata = request.metadata === undefined ? { arguments: edited } : edited;
+    const isNested = request.metadata === undefined || request.tool !== undefined;
+    const metadata = isNested ? { arguments: edited } : edited;
     remember(approved, { escalationId: replacedBy, request: { ...request, metadata } }, REMEMBERED_ESCALATIONS);
   }
 
@@ -235,7 +307,9 @@ export class Caller {
 
   async look(): Promise<void> {
     const { chance, pick } = this.draws;
-    const { agents, escalations } = this.#cast;
+    const { agents, allowed, escalations } = this.#cast;
+    if (chance(30) && allowed.length > 0)
+      return void (await this.#call("get_outcome", { decision_id: pick(allowed).decisionId }));
     if (chance(30)) return void (await this.#call("get_agent", { agent_id: pick(agents) }));
     if (chance(30) && escalations.length > 0)
       return void (await this.#call("get_status", { escalation_id: pick(escalations).escalationId }));
@@ -260,7 +334,13 @@ export class Caller {
     remember(asked, request, REMEMBERED_REQUESTS);
     if (outcome.kind === "unanswered" && chance(60)) return this.#intercept(request);
     if (outcome.kind !== "answered") return;
-    const { escalation_id } = outcome.body;
+    const { escalation_id, decision, decision_id } = outcome.body;
+    if (request.tool !== undefined && decision === "allow")
+      remember(
+        this.#cast.allowed,
+        { decisionId: String(decision_id), isClaimed: request.claim_id !== undefined },
+        REMEMBERED_PAYMENTS,
+      );
     if (typeof escalation_id === "string")
       remember(escalations, { escalationId: escalation_id, request }, REMEMBERED_ESCALATIONS);
   }

@@ -19,9 +19,14 @@ export type CallKind =
   | "extend"
   | "lend"
   | "end_grant"
+  | "configure"
+  | "introduce"
+  | "claim"
+  | "report"
   | "get_agent"
   | "list_decisions"
-  | "get_status";
+  | "get_status"
+  | "get_outcome";
 
 /** End of a call: a body, a refusal by the service, or no answer. */
 export type CallOutcome =

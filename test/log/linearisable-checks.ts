@@ -23,10 +23,13 @@ export interface HistoryReport {
 /** Refusals that a caller of a busy workspace has to expect: what it asks for was ended or changed by another. */
 const EXPECTED_REFUSALS: readonly string[] = [
   "AGENT_INACTIVE",
+  "ALREADY_CLAIMED",
+  "CLAIM_REFUSED",
   "EDIT_BLOCKED",
   "ESCALATION_RESOLVED",
   "GRANT_TOO_WIDE",
   "INVALID_FIELD",
+  "OUTCOME_EXISTS",
   "PARENT_GRANT_INACTIVE",
 ];
 
@@ -51,6 +54,14 @@ const SHOWN: Partial<Record<Call["kind"], (body: JsonObject, entry: LogEntry) =>
     shownEdit(entry),
   ],
   lend: ({ grant }, entry) => [idOf(grant, "grant_id"), idOf(entry.authority, "id")],
+  claim: ({ claimed, claim }, entry) => [
+    [claimed, idOf(claim, "claim_id"), idOf(claim, "seq")],
+    [true, entry.claim_id, entry.seq],
+  ],
+  report: ({ outcome }, entry) => [
+    [idOf(outcome, "status"), idOf(outcome, "amount"), idOf(outcome, "result_digest"), idOf(outcome, "seq")],
+    [entry.status, orNull(entry.amount), entry.result_digest, entry.seq],
+  ],
   revoke: (body, entry) => [
     [body.revocation_id, body.ledger_seq],
     [entry.revocation_id, entry.seq],
@@ -74,7 +85,8 @@ function shownDecision(body: JsonObject): unknown {
     orNull(mandate_id),
   ]);
   const { decision_id, decision, decision_path, trust_score, escalation_id, policy_name } = body;
-  return { decision_id, decision, decision_path, trust_score, escalation_id, policy_name, reasons };
+  const claimed = orNull(body.claimed);
+  return { decision_id, decision, decision_path, trust_score, escalation_id, policy_name, claimed, reasons };
 }
 
 function sealedDecision(entry: LogEntry): unknown {
@@ -86,7 +98,9 @@ function sealedDecision(entry: LogEntry): unknown {
     orNull(mandate_id),
   ]);
   const trust_score = (entry.trust as JsonObject).before;
-  const optional = { escalation_id: orNull(escalation_id), policy_name: orNull(policy_name) };
+  // Only the claim that came with the request is sealed with it, and every repeat of the request has the same.
+  const claimed = entry.claim_id === undefined ? null : true;
+  const optional = { escalation_id: orNull(escalation_id), policy_name: orNull(policy_name), claimed };
   return { decision_id, decision, decision_path, trust_score, ...optional, reasons };
 }
 
@@ -98,11 +112,20 @@ function actionOf(call: Call, entry: LogEntry): [string, string] {
     grant_id = null,
     presented_escalation_id = null,
   } = entry as LogEntry & Record<string, JsonValue>;
-  const { agent_id, action_type, action_content, metadata = null } = action as Record<string, JsonValue>;
+  const { agent_id, action_type, action_content, metadata = null, tool = null } = action as Record<string, JsonValue>;
+  const claim_id = entry.decision === "allow" ? (call.request.claim_id ?? null) : null;
   const under = { on_behalf_of, grant_id, escalation_id: presented_escalation_id };
-  const sealed = { agent_id, action_type, action_content, metadata, ...under };
+  const sealed = { agent_id, action_type, action_content, metadata, tool, ...under, claim_id: entry.claim_id ?? null };
   const { request_id: _, ...asked } = call.request;
-  const wanted = { metadata: null, on_behalf_of: null, grant_id: null, escalation_id: null, ...asked };
+  const wanted = {
+    metadata: null,
+    tool: null,
+    on_behalf_of: null,
+    grant_id: null,
+    escalation_id: null,
+    ...asked,
+    claim_id,
+  };
   return [canonicalJson(wanted as JsonValue), canonicalJson(sealed as JsonValue)];
 }
 
@@ -163,6 +186,10 @@ function intactFaults(log: StoredLog): string[] {
   }
 }
 
+/** Tests whether an entry must have a call: every decision, claim and report, but no outcome that became unknown. */
+const isOfCall = ({ type, status }: LogEntry): boolean =>
+  type === "decision" || type === "claim" || (type === "outcome" && status !== "unknown");
+
 /** Finds entries without a call. */
 function strayFaults(calls: readonly Call[], { byMark }: ReadLog): string[] {
   const marksOf = ({ kind, mark, request }: Call): readonly string[] => {
@@ -171,12 +198,13 @@ function strayFaults(calls: readonly Call[], { byMark }: ReadLog): string[] {
   };
   const asked = new Set(calls.flatMap(marksOf));
   const stray = [...byMark].flatMap(([mark, entries]) => (asked.has(mark) ? [] : entries));
-  return stray.filter(({ type }) => type === "decision").map(({ seq }) => `entry ${seq} was asked for by nobody`);
+  return stray.filter(isOfCall).map(({ seq }) => `entry ${seq} was asked for by nobody`);
 }
 
 function figuresOf(calls: readonly Call[], read: ReadLog, compared: number): HistoryReport["figures"] {
   const count = (...kinds: readonly Call["kind"][]): number =>
     calls.filter(({ kind, outcome }) => kinds.includes(kind) && outcome.kind === "answered").length;
+  const entries = (fits: (entry: LogEntry) => boolean): number => read.entries.filter(fits).length;
   const sources = read.replayed.flatMap(({ got }) => (got.limits as { source: string }[]).map(({ source }) => source));
   // A rule that counts for actor and principal has two counters.
   const rulesIn = ({ limits }: Replayed["got"]): number =>
@@ -194,7 +222,11 @@ function figuresOf(calls: readonly Call[], read: ReadLog, compared: number): His
     grants: count("lend"),
     edits: count("edit"),
     extensions: count("extend"),
-    reads: count("get_agent", "list_decisions", "get_status"),
+    reads: count("get_agent", "list_decisions", "get_status", "get_outcome"),
+    claims: entries(({ type }) => type === "claim"),
+    outcomes: entries(({ type }) => type === "outcome"),
+    "unknown outcomes": entries(({ status }) => status === "unknown"),
+    "exceeded budgets": read.replayed.filter(({ got }) => got.codes.includes("BUDGET_EXCEEDED")).length,
     lent: read.replayed.filter(({ got }) => got.authority.length > 0).length,
     approved: path("approved"),
     observed: read.replayed.filter(({ got }) => got.observed.length > 0).length,

@@ -20,6 +20,9 @@ const DEPARTMENTS = 3;
 /** Kinds of calls with their weights. */
 const STEPS: readonly [number, (caller: Caller) => Promise<void>][] = [
   [529, (caller) => caller.intercept()],
+  [160, (caller) => caller.pay()],
+  [80, (caller) => caller.claim()],
+  [50, (caller) => caller.report()],
   [60, (caller) => caller.repeat()],
   [60, (caller) => caller.present()],
   [120, (caller) => caller.delegate()],
@@ -49,6 +52,7 @@ export function createLife(fleet: Fleet, seed: number): Life {
     escalations: [],
     approved: [],
     asked: [],
+    allowed: [],
   };
   const calls: Call[] = [];
   let callers = 0;
@@ -60,6 +64,7 @@ export function createLife(fleet: Fleet, seed: number): Life {
     calls,
     async prepare() {
       const founder = nextCaller();
+      await founder.introduce();
       for (let count = 0; count < AGENTS; count++) await founder.register();
       for (let count = 0; count < DEPARTMENTS; count++) await founder.found();
       for (let count = 0; count < 2 * AGENTS; count++) await founder.move();

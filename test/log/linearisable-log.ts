@@ -58,6 +58,10 @@ function markOf(entry: LogEntry): unknown {
       return (member("mandate", "definition") as JsonObject).name;
     case "authority_created":
       return (member("authority", "action_types") as string[]).at(-1);
+    case "claim":
+      return `claim ${entry.claim_id}`;
+    case "outcome":
+      return entry.result_digest === undefined ? undefined : `outcome ${entry.result_digest}`;
     case "agent_revoked":
       return entry.reason;
     case "escalation_resolved":
@@ -87,8 +91,21 @@ function timelinesOf(lines: ReadonlyMap<string, Line>): Timelines {
 export const agentLike = (status: unknown, trust: unknown, departments: readonly unknown[]): string =>
   JSON.stringify([status, trust, [...departments].sort()]);
 
+/** Claim and outcome of an allowed action as GetDecision shows them. */
+export const outcomeLike = (claimId: unknown, status: unknown): string =>
+  `${claimId ?? "unclaimed"} ${status ?? "none"}`;
+
+/** The outcome of the action that an entry is about, if it is allowed. */
+function outcomeAfter({ allowed }: NaiveState, { decision_id }: LogEntry): [string, string][] {
+  const found = allowed.get(String(decision_id));
+  if (found === undefined) return [];
+  const status = found.status ?? (found.dueAt === undefined ? undefined : "pending");
+  return [[`outcome ${decision_id}`, outcomeLike(found.claimId, status)]];
+}
+
 /** The resources that an entry may have changed, as they are after it. */
 function changedBy(state: NaiveState, entry: LogEntry): [string, string][] {
+  if (entry.type === "claim" || entry.type === "outcome") return outcomeAfter(state, entry);
   const { agents, departments, mandates, escalations, grants } = state;
   const isDecision = entry.type === "decision";
   const acting = (entry.action as JsonObject | undefined)?.agent_id;
@@ -98,7 +115,7 @@ function changedBy(state: NaiveState, entry: LogEntry): [string, string][] {
     const own = [...departments].filter(([, members]) => members.has(id)).map(([departmentId]) => departmentId);
     return [id, agentLike(agent?.status, (agent?.trustTenths ?? 0) / 10, own)];
   });
-  if (isDecision && entry.escalation_id === undefined) return ofAgents;
+  if (isDecision && entry.escalation_id === undefined) return [...ofAgents, ...outcomeAfter(state, entry)];
   const ofEscalations = [entry.escalation_id]
     .filter((id) => typeof id === "string")
     .map((id): [string, string] => [id, escalations.get(id)?.status ?? ""]);

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { type Call, told } from "./linearisable-calls.ts";
-import { agentLike, type LogEntry, type ReadLog, refusalMark } from "./linearisable-log.ts";
+import { agentLike, type LogEntry, outcomeLike, type ReadLog, refusalMark } from "./linearisable-log.ts";
 
 /** Something that took effect at one moment between two times. */
 interface Operation {
@@ -72,6 +72,11 @@ function seenBy({ kind, request, outcome }: Call, { timelines }: ReadLog, decisi
     end_grant: () => is(String(request.grant_id), "true"),
     deactivate: () => isInactive,
     revoke: () => is(`status ${agentId}`, "revoked"),
+    get_outcome: () => {
+      const { claim, outcome } = body.decision as JsonObject;
+      const like = outcomeLike((claim as JsonObject | null)?.claim_id, (outcome as JsonObject | null)?.status);
+      return is(`outcome ${request.decision_id}`, like);
+    },
     get_status: () => is(String(request.escalation_id), String(body.status)),
     list_decisions: () =>
       listed(decisions.get(agentId) ?? [], body.decisions as JsonObject[], Number(request.page_size)),

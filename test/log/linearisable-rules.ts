@@ -43,6 +43,42 @@ function velocityRule(draws: Draws, departments: readonly string[]): JsonObject 
   return { type: "sequence", decision: pick(DECISIONS), conditions };
 }
 
+/** The tools that pay. */
+export const PAYING_TOOLS = ["bank.pay", "bank.refund"];
+/** Schema of their arguments. */
+export const PAYING_SCHEMA: JsonObject = {
+  type: "object",
+  properties: { amount: { type: "number" }, currency: { type: "string" } },
+};
+
+/** A budget that one payment of four exceeds by itself. */
+export const SMALL_BUDGET: JsonObject = {
+  type: "sequence",
+  decision: "escalate",
+  conditions: {
+    mode: "budget",
+    sums: PAYING_TOOLS.map((tool) => ({ tool, field: "amount" })),
+    currency: "EUR",
+    max_total: 15,
+    window_seconds: 2,
+  },
+};
+
+function budgetRule(draws: Draws, departments: readonly string[]): JsonObject {
+  const { below, pick } = draws;
+  const tools = pick([PAYING_TOOLS, PAYING_TOOLS.slice(0, 1), ["Bank.Refund"]]);
+  const added = { sums: tools.map((tool) => ({ tool, field: "amount" })), currency: pick(["EUR", " eur"]) };
+  const { count_decisions: _, ...group } = groupOf(draws, departments);
+  const conditions = {
+    mode: "budget",
+    ...added,
+    max_total: (pick([500, 5_000, 50_000]) + below(500)) / 100,
+    ...group,
+    window_seconds: pick([1, 3, 3_600]),
+  };
+  return { type: "sequence", decision: pick(["block", "escalate"]), conditions };
+}
+
 function orderedRule(draws: Draws, departments: readonly string[]): JsonObject {
   const { below, pick } = draws;
   const steps = Array.from({ length: 2 + below(3) }, () => pick(["pay*", "pay.send", "read", "write", "delete*"]));
@@ -60,7 +96,8 @@ function scheduleRule({ chance, pick }: Draws): JsonObject {
 /** A random rule. */
 export function randomRule(draws: Draws, departments: readonly string[]): JsonObject {
   const { below, chance, pick } = draws;
-  if (chance(55)) return velocityRule(draws, departments);
+  if (chance(45)) return velocityRule(draws, departments);
+  if (chance(40)) return budgetRule(draws, departments);
   if (chance(40)) return orderedRule(draws, departments);
   if (chance(25)) return scheduleRule(draws);
   const match_action_types = [pick(["delete*", "write", "pay.refund"])];

@@ -10,7 +10,18 @@ const SEED = 5;
 const MOST_HISTORIES = 4;
 /** The text of a second count in a body. */
 const SECOND_COUNT = '"count":2,';
-const MUST_HAPPEN = ["decisions", "moves", "mandates", "reads", "counters from the mirror", "limits of principals"];
+const MUST_HAPPEN = [
+  "decisions",
+  "moves",
+  "mandates",
+  "reads",
+  "claims",
+  "outcomes",
+  "unknown outcomes",
+  "exceeded budgets",
+  "counters from the mirror",
+  "limits of principals",
+];
 
 /** The short form of `linearisable.ts`. */
 describe("a history of three processes with clocks five minutes apart, a Redis in trouble and a kill", () => {

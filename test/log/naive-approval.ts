@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { canonicalJson } from "../../src/tree/canonical.ts";
 import type { NaiveBody, NaiveState } from "./naive-log.ts";
 
-/** SHA-256 over the RFC 8785 form of what an approval is bound to; the model knows no tools. */
+/** SHA-256 over the RFC 8785 form of what an approval is bound to. */
 export function digestFrom({ settings }: NaiveState, { action, on_behalf_of, grant_id, ...body }: NaiveBody): string {
   const metadata = action.metadata === undefined ? null : { ...action.metadata };
   for (const name of settings.approval_ignores) delete metadata?.[name];
@@ -10,8 +10,8 @@ export function digestFrom({ settings }: NaiveState, { action, on_behalf_of, gra
     agent_id: action.agent_id,
     action_type: action.action_type,
     action_content: action.action_content,
-    tool: null,
-    tool_version: null,
+    tool: action.tool ?? null,
+    tool_version: action.tool_version ?? null,
     metadata,
     on_behalf_of: on_behalf_of ?? null,
     grant_id: grant_id ?? null,

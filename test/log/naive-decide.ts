@@ -1,5 +1,6 @@
 import { naiveResetsAt } from "../../src/dryrun/naive/naive-limits.ts";
 import { type Lent, lentTo } from "./naive-authority.ts";
+import { budgetOf, budgetResetsAt, isBudget, paidInto } from "./naive-budgets.ts";
 import type {
   NaiveAgent,
   NaiveBody,
@@ -67,42 +68,69 @@ function pastOf({ conditions }: NaiveRule, state: NaiveState, now: number): Naiv
   return inside.filter(({ decision }) => counted.length === 0 || counted.includes(decision));
 }
 
-/** A limit as a decision sees it. */
-export type NaiveLimit = ReturnType<typeof limitOf>;
+/** A limit or a budget as a decision sees it. */
+export type NaiveLimit = ReturnType<typeof limitOf> | ReturnType<typeof budgetLimitOf>;
+
+/** Where a limit is shown. */
+function placeOf(mandate: NaiveMandate, index: number, { scope, group, agentIds }: Group) {
+  const window = Number(mandate.definition.rules[index]?.conditions.window_seconds);
+  const place = { mandate_id: mandate.mandate_id, rule: `rules[${index}]`, scope, group };
+  return { ...place, members: agentIds.size, source: "decision_log", window };
+}
+
+const isOf =
+  ({ agentIds }: Group) =>
+  ({ agentId, principalId = agentId }: Pick<NaivePast, "agentId" | "principalId">): boolean =>
+    agentIds.has(agentId) || agentIds.has(principalId);
+
+/** The state of a budget as the receipt shows it: allowed actions with time > now - window, and this action. */
+function budgetLimitOf(
+  mandate: NaiveMandate,
+  index: number,
+  group: Group,
+  state: NaiveState,
+  now: number,
+  paid: number,
+) {
+  const rule = mandate.definition.rules[index] as NaiveRule;
+  const read = budgetOf(rule, state, isOf(group), now, paid);
+  return {
+    kind: "budget",
+    isOver: read.isOver,
+    shown: { ...placeOf(mandate, index, group), budget: read.budget },
+    resetsAt: (decision: Word) => budgetResetsAt(rule, read, decision, now),
+  } as const;
+}
 
 /** The state of a limit as the receipt shows it, and what it counts: entries with time > now - window, and this action. */
 function limitOf(mandate: NaiveMandate, index: number, group: Group, state: NaiveState, now: number) {
   const rule = mandate.definition.rules[index] as NaiveRule;
   const { conditions } = rule;
-  const window = Number(conditions.window_seconds);
   const limit = Number(conditions.max_count ?? 0);
-  const isOfGroup = ({ agentId, principalId = agentId }: NaivePast): boolean =>
-    group.agentIds.has(agentId) || group.agentIds.has(principalId);
   const past = pastOf(rule, state, now)
-    .filter(isOfGroup)
+    .filter(isOf(group))
     .filter(({ type }) => matches(conditions.match_action_types ?? [], type));
   const count = past.length + 1;
+  const shown = { ...placeOf(mandate, index, group), count, limit, remaining: Math.max(0, limit - count) };
   return {
-    count,
-    group: group.group,
-    limit,
-    mandate_id: mandate.mandate_id,
-    members: group.agentIds.size,
-    remaining: Math.max(0, limit - count),
-    rule: `rules[${index}]`,
-    scope: group.scope,
-    source: "decision_log",
-    window,
+    kind: "velocity",
+    isOver: count > limit,
+    shown,
     times: past.map(({ at }) => at),
     counts: (decision: Word): boolean =>
       (conditions.count_decisions ?? []).length === 0 ||
       (conditions.count_decisions ?? []).map(wordOf).includes(decision),
-  };
+  } as const;
 }
 
-/** A limit as the receipt of a decision shows it: if it is reached, with when one more fits. */
-export function shownLimit({ times, counts, ...limit }: NaiveLimit, decision: Word, now: number): object {
-  if (limit.remaining > 0) return limit;
+/** A limit as the receipt of a decision shows it: if it is reached, with when one more, or the same amount, fits. */
+export function shownLimit(state: NaiveLimit, decision: Word, now: number): object {
+  if (state.kind === "budget") {
+    const resets_at = state.resetsAt(decision);
+    return { ...state.shown, ...(resets_at !== undefined && { resets_at }) };
+  }
+  if (state.shown.remaining > 0) return state.shown;
+  const { shown: limit, times, counts } = state;
   const actions = [...times, ...(counts(decision) ? [now] : [])].map((atMs) => ({ atMs, count: 1 }));
   const resets = naiveResetsAt({ maxCount: limit.limit, windowMs: limit.window * 1000, actions }, now);
   return resets === undefined ? limit : { ...limit, resets_at: new Date(resets).toISOString() };
@@ -166,11 +194,17 @@ function evaluate(
         if (group !== undefined && hasHappenedInOrder(rule, past)) fired.push({ ...hit, code: "SEQUENCE_COMPLETED" });
         return;
       }
+      const paid = isBudget(rule) ? paidInto(rule, body) : undefined;
+      if (isBudget(rule) && paid === undefined) return;
       const groups = countedFor(mandate, state, agentId, principalId).map((party) => groupOf(rule, state, party));
       const distinct = new Map(groups.flatMap((group) => (group === undefined ? [] : [[group.group, group] as const])));
-      const own = [...distinct.values()].map((group) => limitOf(mandate, index, group, state, now));
+      const own = [...distinct.values()].map((group) =>
+        paid === undefined
+          ? limitOf(mandate, index, group, state, now)
+          : budgetLimitOf(mandate, index, group, state, now, paid),
+      );
       limits.push(...own);
-      if (own.some(({ count, limit }) => count > limit)) fired.push(hit);
+      if (own.some(({ isOver }) => isOver)) fired.push(paid === undefined ? hit : { ...hit, code: "BUDGET_EXCEEDED" });
     });
   }
   return { limits, fired, guards: guardsOf(asked, fired, body) };

@@ -8,6 +8,7 @@ import {
   type SealedRevocation,
   useGrants,
 } from "./naive-authority.ts";
+import { foldAllowed, foldClaim, foldOutcome } from "./naive-budgets.ts";
 import type { NaiveAgent, NaiveBody, NaiveEscalation, NaiveMandate, NaiveSettings, NaiveState } from "./naive-log.ts";
 
 /** A refusal that changes nothing: of a call under an ended key, of a repeated request, or of a halted workspace. */
@@ -31,7 +32,9 @@ export function foldDecision(state: NaiveState, body: NaiveBody): void {
   }
   const used = state.escalations.get(body.used_escalation_id ?? "");
   if (used !== undefined) used.isUsed = true;
-  if (body.decision === "allow") useGrants(state, body.authority ?? []);
+  if (body.decision !== "allow") return;
+  useGrants(state, body.authority ?? []);
+  foldAllowed(state, body, principalId);
 }
 
 interface SealedAgent {
@@ -152,6 +155,10 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
     (state.agents.get(revoked.agent_id) as NaiveAgent).status = "revoked";
     revokeGrants(state, revoked);
   },
+  claim: foldClaim,
+  outcome: foldOutcome,
+  // Mandates and digests say what the model needs of tools.
+  tool_registered: () => undefined,
   key_created: () => undefined,
   signing_key_added: () => undefined,
   signing_key_retired: () => undefined,

@@ -1,6 +1,7 @@
 import type { JsonValue } from "../../src/tree/canonical.ts";
 import { askNaively, digestFrom, receptionOf } from "./naive-approval.ts";
 import type { NaiveGrant } from "./naive-authority.ts";
+import { type NaiveAllowed, trackedOf } from "./naive-budgets.ts";
 import { decideNaively, type NaiveLimit, shownLimit } from "./naive-decide.ts";
 import { foldChange, foldDecision, isFree } from "./naive-folds.ts";
 
@@ -49,6 +50,9 @@ export interface NaiveRule {
     readonly to?: string;
     readonly outside?: boolean;
     readonly on_unavailable?: string;
+    readonly sums?: readonly { readonly tool: string; readonly field: string }[];
+    readonly currency?: string;
+    readonly max_total?: number;
   };
 }
 
@@ -76,6 +80,7 @@ export interface NaiveSettings {
   readonly escalation_ttl_seconds: number;
   readonly approval_ttl_seconds: number;
   readonly max_pending_escalations_per_agent: number;
+  readonly outcome_timeout_seconds: number;
 }
 
 /** A decision that counts. */
@@ -96,6 +101,8 @@ export interface NaiveState {
   readonly departments: Map<string, Set<string>>;
   readonly mandates: Map<string, NaiveMandate>;
   readonly past: NaivePast[];
+  /** Allowed actions by the id of their decision. */
+  readonly allowed: Map<string, NaiveAllowed>;
   readonly escalations: Map<string, NaiveEscalation>;
   /** In the order of their making, ended ones included. */
   readonly grants: NaiveGrant[];
@@ -118,7 +125,12 @@ export interface NaiveBody {
     readonly action_type: string;
     readonly action_content: string;
     readonly metadata?: Readonly<Record<string, JsonValue>>;
+    readonly tool?: string;
+    readonly tool_version?: number;
   };
+  readonly claim_id?: string;
+  readonly outcome_due_at?: string;
+  readonly reserved?: readonly { readonly millionths: number }[];
   readonly action_digest?: string;
   readonly authorisation: { readonly permissions: string; readonly collective_limits: readonly object[] };
   readonly mandates: readonly { readonly mandate_id: string; readonly version: number; readonly decision?: Word }[];
@@ -196,7 +208,15 @@ function expectedOf(state: NaiveState, body: NaiveBody) {
     escalation: asked?.id,
     expiresAt: asked?.expiresAt,
     trust: { before: agent.trustTenths / 10, after: after / 10 },
+    ...trackedOf(state, body, decision, isFree(body)),
   };
+}
+
+/** A limit without the key of its pot, whose digest the model does not know. */
+function withoutPot(limit: { readonly budget?: object }): object {
+  if (limit.budget === undefined) return limit;
+  const { pot: _, ...budget } = limit.budget as { readonly pot?: string };
+  return { ...limit, budget };
 }
 
 function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
@@ -206,7 +226,7 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
     path: body.decision_path,
     permissions: body.authorisation.permissions,
     policyName: body.policy_name,
-    limits: [...body.authorisation.collective_limits],
+    limits: body.authorisation.collective_limits.map(withoutPot),
     guards: (body.guards ?? []).map(({ mandate_id, version, rule }) => ({ mandate_id, version, rule })),
     fired: body.mandates.flatMap(({ mandate_id, version, decision }) =>
       decision === undefined ? [] : [{ mandate_id, version, decision }],
@@ -223,6 +243,8 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
     escalation: body.escalation_id,
     expiresAt: body.escalation_expires_at,
     trust: body.trust,
+    reserved: (body.reserved ?? []).map(({ millionths }) => millionths),
+    dueAt: body.outcome_due_at,
   };
 }
 
@@ -244,7 +266,7 @@ type Entry = Readonly<Record<string, unknown>>;
 
 interface SealedAuthorisation {
   readonly permissions: string;
-  readonly collective_limits?: readonly { readonly limit: number; readonly count: number }[];
+  readonly collective_limits?: readonly { readonly limit?: number; readonly count?: number }[];
 }
 
 /** Puts back what a decision's entry leaves out: empty lists, counters' remainders and sources, the reason of the default. */
@@ -261,7 +283,8 @@ function completed(body: Entry): Entry {
       permissions,
       collective_limits: collective_limits.map((each) => ({
         source: "decision_log",
-        remaining: Math.max(0, each.limit - each.count),
+        ...(each.limit !== undefined &&
+          each.count !== undefined && { remaining: Math.max(0, each.limit - each.count) }),
         ...each,
       })),
     },
@@ -278,6 +301,7 @@ export function startReplay(firstBody: string): NaiveReplay {
     departments: new Map(),
     mandates: new Map(),
     past: [],
+    allowed: new Map(),
     escalations: new Map(),
     grants: [],
   };

@@ -9,6 +9,9 @@ export interface RestDecision {
   readonly escalation_id: string | null;
   readonly replayed: boolean;
   readonly decided_at: string | null;
+  /** Null for an action that is not allowed, or was asked for without a `claim_id`. */
+  readonly claimed: boolean | null;
+  readonly report_outcome: boolean;
 }
 
 /** What a reply says of the decision, without how and when the reply came. */

@@ -37,9 +37,10 @@ export interface StoredDecision {
   readonly used_escalation_id?: string;
 }
 
-/** Reads the log of a workspace, by default `default`. */
+/** Reads the log of a workspace, by default `default`, as it is at one moment: outcomes may become unknown meanwhile. */
 export function readLog(url: string, workspaceId = "default"): Promise<StoredLog> {
   return withOwner(url, async (client) => {
+    await client.query("begin isolation level repeatable read read only");
     const entries = await client.query<StoredEntry>(
       `select seq::float8 as seq, at_ms::float8 as "atMs", kind, entry_id as "entryId", leaf_hash as "leafHash",
          subtree_hashes as "subtreeHashes", body
