@@ -195,13 +195,14 @@ export function startStreams({ targets, streams, inFlight }: Extract<Source, { k
   return runLanes(streams, runLane, () => closeAll(lanes.map(({ client }) => client)));
 }
 
-function callRest(target: Target, agent: Agent, body: string): Promise<void> {
+/** Posts JSON over REST and reads the text of the reply. Rejects for any status but 200. */
+export function callRest(target: Target, agent: Agent, body: string, path = REST_PATH): Promise<string> {
   const headers = { "x-api-key": target.apiKey, "content-type": "application/json", "content-length": body.length };
   return new Promise((resolve, reject) => {
-    const url = `http://${target.address}${REST_PATH}`;
+    const url = `http://${target.address}${path}`;
     const request = httpRequest(url, { method: "POST", agent, headers }, (response) => {
       const done = (reply: string): void =>
-        response.statusCode === 200 ? resolve() : reject(new Error(`status ${response.statusCode}: ${reply}`));
+        response.statusCode === 200 ? resolve(reply) : reject(new Error(`status ${response.statusCode}: ${reply}`));
       text(response).then(done, reject);
     });
     request.once("error", reject).end(body);

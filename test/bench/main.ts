@@ -1,4 +1,5 @@
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
+import { measureBudgets } from "./budgets.ts";
 import { startChild } from "./child.ts";
 import { measureDashboard } from "./dashboard.ts";
 import { measureFootprint } from "./footprint.ts";
@@ -22,6 +23,7 @@ const PARTS = {
   turns: measureTurns,
   workers: measureWorkers,
   dashboard: measureDashboard,
+  budgets: measureBudgets,
   peer: measurePeer,
 };
 

@@ -1,6 +1,16 @@
 import { parseArgs } from "node:util";
 
-const PARTS = ["throughput", "scale", "window", "vault", "footprint", "turns", "workers", "dashboard"] as const;
+const PARTS = [
+  "throughput",
+  "scale",
+  "window",
+  "vault",
+  "footprint",
+  "turns",
+  "workers",
+  "dashboard",
+  "budgets",
+] as const;
 /** A part of the benchmark. The peer is measured only when asked for, since it is installed for the run. */
 export type Part = (typeof PARTS)[number] | "peer";
 
