@@ -110,7 +110,7 @@ describeInBrowser("budgets", () => {
     await need.filter({ hasText: "spender" }).waitFor();
     const text = await need.innerText();
     expect(text).to.match(
-      /^€1,250\.00 of €1,000\.00\s+spender has used up its budget for send_payment amount, refund amount, and 1 other too/,
+      /^exceeded\s+spender has used up its budget for send_payment amount, refund amount, and 1 other too/,
     );
     expect(text).to.contain(
       "Payments of a day, within 1 d: €250.00 over €1,000.00, €1,250.00 captured, €0.00 reserved; any further amount is blocked.",

@@ -10,7 +10,7 @@ import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { countText } from "../../kit/count-text.ts";
 import { Message } from "../../kit/message.tsx";
-import { type Budget, moneyText, restOfBudget, usedOfBudget } from "../../kit/money.ts";
+import { type Budget, restOfBudget, usedOfBudget } from "../../kit/money.ts";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, durationText, Time } from "../../kit/time.tsx";
 import { markRevocationSeen, useSeenRevocations } from "../../live/seen-revocations.ts";
@@ -235,7 +235,7 @@ function limitRow(limit: Limit): NeedRow {
 /** How far a limit is used. */
 interface LimitUse {
   readonly isFull: boolean;
-  /** Used part of the whole. */
+  /** Used part of the whole, in few characters. */
   readonly mark: string;
   /** Actions or amounts that are limited. */
   readonly what: string;
@@ -255,11 +255,11 @@ function countedText({ actionTypes, maxCount = 0n }: Limit, group: LimitGroup | 
 }
 
 function moneyLeftText({ sums }: Limit, budget: Budget): LimitUse {
-  const { total, limit, currency, remaining } = budget;
+  const { total, limit, remaining } = budget;
   const rest = shownText(`${restOfBudget(budget)}, ${usedOfBudget(budget)}`);
   return {
     isFull: remaining === 0,
-    mark: shownText(`${moneyText(total, currency)} of ${moneyText(limit, currency)}`),
+    mark: remaining > 0 ? `${Math.floor((100 * total) / limit)} %` : total > limit ? "exceeded" : "used up",
     what: shownText(`its budget for ${sums.map(({ tool, field }) => `${tool} ${field}`).join(", ")}`),
     next: remaining === 0 ? `${rest}; any further amount is` : `${rest}; any amount above is`,
   };
