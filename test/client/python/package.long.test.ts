@@ -44,6 +44,7 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
   for (const [module, title] of [
     ["blocking", "keeps its promises with the blocking client."],
     ["asyncio", "keeps its promises with the asyncio client."],
+    ["outcomes", "claims and reports with both clients."],
     ["frameworks", "guards tools of frameworks."],
   ])
     it(title as string, async () => {

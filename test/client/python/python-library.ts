@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import {
   AgentBlockedError,
   AgentStoppedError,
+  AlreadyClaimedError,
   type ControlPlane,
   ControlPlaneRequestError,
   EscalationTimeoutError,
@@ -190,6 +191,7 @@ function errorOf(error: Json, cancelled: unknown): unknown {
   };
   const errors: Readonly<Record<string, () => unknown>> = {
     AgentBlockedError: () => new AgentBlockedError(message, decision, details),
+    AlreadyClaimedError: () => new AlreadyClaimedError("pay", error.decision_id, details.cause),
     EscalationTimeoutError: () => new EscalationTimeoutError(error.escalation_id, error.timeout, details),
     AgentStoppedError: () =>
       new AgentStoppedError(error.agent_id, {

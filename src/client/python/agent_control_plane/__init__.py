@@ -9,12 +9,13 @@ from .client import AgentWatch, Client
 from .errors import (
     AgentBlockedError,
     AgentStoppedError,
+    AlreadyClaimedError,
     CallCancelledError,
     ControlPlaneRequestError,
     EscalationTimeoutError,
     FieldViolation,
 )
-from .results import Action, EditedApproval, InterceptReason, InterceptResult, PendingApproval
+from .results import Action, ClaimResult, EditedApproval, InterceptReason, InterceptResult, PendingApproval
 from .stop_signal import StopSignal
 
 __all__ = [
@@ -25,9 +26,11 @@ __all__ = [
     "AgentBlockedError",
     "AgentStoppedError",
     "AgentWatch",
+    "AlreadyClaimedError",
     "AsyncAgentWatch",
     "AsyncClient",
     "CallCancelledError",
+    "ClaimResult",
     "Client",
     "ControlPlaneRequestError",
     "EditedApproval",

@@ -129,6 +129,14 @@ class AsyncWire:
             # The request for approval ends by itself when its time is up.
             return
 
+    async def deliver(self, call: AsyncWork[None]) -> None:
+        """Makes a call that goes on if the caller is cancelled. It MUST NOT raise."""
+        await asyncio.shield(self._connection.keep(call(self)))
+
+    def deliver_later(self, call: AsyncWork[None]) -> None:
+        """Makes a call in a task of its own. It MUST NOT raise."""
+        self._connection.keep(call(self))
+
     async def resolve(self, value: Any) -> Any:
         """Returns the result of a function of the caller, which may be a coroutine."""
         return await value if inspect.isawaitable(value) else value

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from ._ending import Ending
 from ._guard_options import Arguments, GuardSettings
 from ._watches import READY_GRACE, WatchBase
 from .errors import AgentStoppedError
@@ -68,14 +69,15 @@ async def run(
     function: Callable[..., Any],
     settings: GuardSettings,
     permitted: Arguments,
+    ending: Ending,
 ) -> Any:
-    """Runs an allowed function. If its agent must stop, cancels it and raises the `AgentStoppedError`."""
+    """Runs an allowed function, and records how it ended. If its agent must stop, cancels it and raises the `AgentStoppedError`."""
     args, kwargs = permitted
-    stopped = StopSignal()
+    stopped = ending.stop = StopSignal()
     if settings.stop_argument is not None:
         kwargs = {**kwargs, settings.stop_argument: stopped}
     if not settings.abort_when_revoked:
-        return await _call(function, args, kwargs)
+        return await _call(function, args, kwargs, ending)
     with contextlib.ExitStack() as cleanup:
         watch = watch_agent(settings.agent_id)
         cleanup.callback(watch.close)
@@ -85,12 +87,22 @@ async def run(
             watch.on_session_killed(settings.session_id, functools.partial(stopped.set, killed))
             await _within(READY_GRACE, watch.wait_ready())
         stopped.raise_if_set()
-        return await _run_until(stopped, asyncio.ensure_future(_call_beside(function, args, kwargs)))
+        return await _run_until(stopped, asyncio.ensure_future(_call_beside(function, args, kwargs, ending)))
 
 
-async def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    result = function(*args, **kwargs)
-    return await result if inspect.isawaitable(result) else result
+async def _call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], ending: Ending
+) -> Any:
+    ending.is_started = True
+    try:
+        result = function(*args, **kwargs)
+        if inspect.isawaitable(result):
+            result = await result
+    except BaseException as error:
+        ending.record(None, error)
+        raise
+    ending.record(result, None)
+    return result
 
 
 class _Exit:
@@ -100,10 +112,12 @@ class _Exit:
         self.error = error
 
 
-async def _call_beside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+async def _call_beside(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], ending: Ending
+) -> Any:
     """Calls a function in a task of its own. Returns an error that ends the program: raised here it would end the event loop."""
     try:
-        return await _call(function, args, kwargs)
+        return await _call(function, args, kwargs, ending)
     except (KeyboardInterrupt, SystemExit) as error:
         return _Exit(error)
 

@@ -138,6 +138,14 @@ class Wire:
             # The request for approval ends by itself when its time is up.
             return
 
+    def deliver(self, call: Work[None]) -> None:
+        """Makes a call that goes on if the caller cancels. It MUST NOT raise."""
+        call(Wire(self._connection))
+
+    def deliver_later(self, call: Work[None]) -> None:
+        """Makes a call in a thread of its own. It MUST NOT raise."""
+        self._connection.spawn(call)
+
     def resolve(self, value: Any) -> Any:
         """Returns the result of a function of the caller."""
         if inspect.iscoroutine(value):

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Optional
 
+from ._ending import Ending
 from ._guard_options import Arguments, GuardSettings
 from ._watches import READY_GRACE, WatchBase
 from .errors import AgentStoppedError
@@ -35,10 +36,12 @@ def run(
     function: Callable[..., Any],
     settings: GuardSettings,
     permitted: Arguments,
+    ending: Ending,
 ) -> Any:
-    """Runs an allowed function. If its agent had to stop, raises the `AgentStoppedError` instead of returning the result."""
+    """Runs an allowed function, and records how it ended. If its agent had to stop, raises the `AgentStoppedError` instead of returning the result."""
     args, kwargs = permitted
     stop, stopped = StopSignal(), StopSignal()
+    ending.stop = stop
     if settings.stop_argument is not None:
         kwargs = {**kwargs, settings.stop_argument: stop}
     with contextlib.ExitStack() as cleanup:
@@ -54,11 +57,14 @@ def run(
                 watch.on_session_killed(settings.session_id, functools.partial(stopped.set, killed))
                 watch.wait_ready(READY_GRACE)
         stopped.raise_if_set()
+        ending.is_started = True
         try:
             result = function(*args, **kwargs)
-        except Exception as error:
-            if stopped.error is not None:
+        except BaseException as error:
+            ending.record(None, error)
+            if stopped.error is not None and isinstance(error, Exception):
                 raise stopped.error from error
             raise
+        ending.record(result, None)
         stopped.raise_if_set()
         return result

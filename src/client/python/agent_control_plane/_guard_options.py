@@ -61,13 +61,22 @@ class _AnyGuardOptions(CommonOptions, total=False):
     escalation_poll_interval: float
     #: Behaviour if no connection to the control plane can be made: nothing listens, no way to its host, no such name. Default
     #: `block`. `allow` runs the function unchecked. It never does so once a request may have arrived, which may have been decided:
-    #: not after a broken connection, no response in time, or an answer of something in between.
+    #: not after a broken connection, no response in time, or an answer of something in between. Nor does it with a `request_id` or an
+    #: `escalation_id` of the caller's, which an earlier call may have used, nor for a claim without a response.
     on_unreachable: Literal["block", "allow"]
     #: Called as `on_unchecked(fault, action)` before a function runs unchecked. If it raises, the function does not run.
     on_unchecked: Optional[Callable[[ControlPlaneRequestError, Action], Any]]
     #: Called as `on_decision(result, action)` before a decision takes effect. If it raises, the function does not run.
     on_decision: Optional[Callable[[InterceptResult, Action], Any]]
-    #: Time limit of one intercept in seconds, retries included. Default: the client's.
+    #: False leaves reporting to the caller: calls still claim their actions, whose outcomes are then tracked only if they reserved in
+    #: a budget, or if the workspace tracks all. Default True.
+    report: bool
+    #: Returns the amount that an action came to, by the result of the function: budgets capture it in place of what was reserved. At
+    #: most six places. Default, and if it raises or returns None: what was reserved.
+    amount: Optional[Callable[[Any], Optional[float]]]
+    #: Tests for a result that tells of a failure, which is reported as `failed`. Default: only an error is one.
+    is_failure: Optional[Callable[[Any], bool]]
+    #: Time limit of one intercept, claim or report in seconds, retries included. Default: the client's.
     timeout: Optional[float]
     #: Ends a call whose function is running when the agent is deactivated or revoked, or its session is killed. Default True. In
     #: asyncio the function is cancelled; a blocking function is not interrupted, but its result is discarded.
@@ -157,6 +166,9 @@ class GuardSettings:
     on_unreachable: str = "block"
     on_unchecked: Optional[Callable[[ControlPlaneRequestError, Action], Any]] = None
     on_decision: Optional[Callable[[InterceptResult, Action], Any]] = None
+    report: bool = True
+    amount: Optional[Callable[[Any], Optional[float]]] = None
+    is_failure: Optional[Callable[[Any], bool]] = None
     timeout: Optional[float] = None
     when_refused: str = "raise"
     abort_when_revoked: bool = True
@@ -167,6 +179,8 @@ class GuardSettings:
             raise ValueError(f"`on_unreachable` must be `block` or `allow`, not `{self.on_unreachable}`")
         if not isinstance(self.wait_on_escalate, bool):
             raise TypeError(f"`wait_on_escalate` must be True or False, not `{self.wait_on_escalate}`")
+        if not isinstance(self.report, bool):
+            raise TypeError(f"`report` must be True or False, not `{self.report}`")
         if self.when_refused not in ("raise", "result"):
             raise ValueError(f"`when_refused` must be `raise` or `result`, not `{self.when_refused}`")
         if self.accept_edits and not self.wait_on_escalate:

@@ -152,6 +152,8 @@ class GuardedCall:
     guarding: Guarding
     #: `request_id` of the first attempt, from which the ids of calls with an approval are derived.
     request_id: str
+    #: Id of this call's claim: another call with the same `request_id` must not hold the same.
+    claim_id: str
     #: Arguments of the call, or of the edited call.
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -188,6 +190,7 @@ class GuardedCall:
             grant_id=settings.grant_id,
             intent_contract_id=settings.intent_contract_id,
             escalation_id=settings.escalation_id,
+            report=None if settings.report else False,
         )
 
 

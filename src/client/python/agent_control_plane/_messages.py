@@ -11,7 +11,7 @@ from ._request_id import create_request_id
 from .errors import ControlPlaneRequestError
 from .proto import enforcement_service_pb2 as enforcement
 from .proto import resources_pb2 as resources
-from .results import Action, InterceptReason, InterceptResult
+from .results import Action, InterceptReason, InterceptResult, OutcomeReport
 
 
 def request_from(action: Action) -> enforcement.InterceptRequest:
@@ -49,6 +49,29 @@ def result_from(response: enforcement.InterceptResponse) -> InterceptResult:
         reasons=tuple(_reason_from(reason) for reason in response.reasons),
         replayed=response.replayed,
         tool=optional(response, "tool"),
+        claimed=optional(response, "claimed"),
+        report_outcome=response.report_outcome,
+    )
+
+
+_STATUSES = {
+    "succeeded": resources.OUTCOME_STATUS_SUCCEEDED,
+    "failed": resources.OUTCOME_STATUS_FAILED,
+    "cancelled": resources.OUTCOME_STATUS_CANCELLED,
+}
+
+
+def report_from(decision_id: str, report: OutcomeReport) -> enforcement.ReportOutcomeRequest:
+    """Converts a report. Raises a `ValueError` for a status that cannot be reported."""
+    status = _STATUSES.get(report.status)
+    if status is None:
+        raise ValueError(f"`status` must be `succeeded`, `failed` or `cancelled`, not `{report.status}`")
+    return enforcement.ReportOutcomeRequest(
+        decision_id=decision_id,
+        status=status,
+        amount=report.amount,
+        error=report.error,
+        result_digest=report.result_digest,
     )
 
 

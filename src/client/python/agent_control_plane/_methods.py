@@ -29,6 +29,16 @@ class Method(Generic[Response]):
 INTERCEPT = Method(
     "/agentcontrol.v1.EnforcementService/Intercept", enforcement.InterceptRequest, enforcement.InterceptResponse
 )
+CLAIM_DECISION = Method(
+    "/agentcontrol.v1.EnforcementService/ClaimDecision",
+    enforcement.ClaimDecisionRequest,
+    enforcement.ClaimDecisionResponse,
+)
+REPORT_OUTCOME = Method(
+    "/agentcontrol.v1.EnforcementService/ReportOutcome",
+    enforcement.ReportOutcomeRequest,
+    enforcement.ReportOutcomeResponse,
+)
 GET_ESCALATION = Method(
     "/agentcontrol.v1.EscalationService/GetEscalation",
     escalations.GetEscalationRequest,

@@ -6,6 +6,7 @@ They contain no ids, which mean nothing to a model, and no causes that a model c
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Optional
@@ -72,6 +73,16 @@ def unchecked_text(action_type: str) -> str:
     """Text about a control plane that could not be asked."""
     why = "it has to be checked first, and the check is not available at the moment."
     return f"{_not_carried_out(action_type, why)} You may try again later."
+
+
+def already_run_text(action_type: str) -> str:
+    """Text about an action that another call runs or has run."""
+    return f"{_not_carried_out(action_type, 'an equal call with the same id runs it, or has run it already.')} Do not try it again."
+
+
+def claim_refused_text(action_type: str, message: str) -> str:
+    """Text about an allowed action that may no longer run, with the message of the control plane."""
+    return _not_carried_out(action_type, _sentence(re.sub(r"^decision `[^`]*`", "it", message)))
 
 
 def refused_text(action_type: str, message: str) -> str:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, Optional
 
-from ._model_text import blocked_text, refused_text, rejected_text
-from .errors import AgentBlockedError
+from ._faults import is_unreachable
+from ._model_text import (
+    already_run_text,
+    blocked_text,
+    claim_refused_text,
+    refused_text,
+    rejected_text,
+    unchecked_text,
+)
+from .errors import AgentBlockedError, AlreadyClaimedError, ControlPlaneRequestError
 from .results import Action, InterceptResult, Rejection
 
 #: Reason codes for an approval that covers the action but can no longer be used.
@@ -71,6 +79,21 @@ def refusal_error(
         decision_id=result.decision_id,
         for_model=refused_text(action.action_type, message),
     )
+
+
+def claim_error(action_type: str, result: InterceptResult, fault: ControlPlaneRequestError) -> Exception:
+    """Converts the fault of a claim to the error of its call."""
+    decision_id, stays = result.decision_id, f"`{action_type}` does not run"
+    if fault.reason == "ALREADY_CLAIMED":
+        message = f"{stays}: decision `{decision_id}` is claimed by another call, which runs it or has run it"
+        return AlreadyClaimedError(message, "block", decision_id=decision_id, for_model=already_run_text(action_type))
+    if fault.reason == "CLAIM_REFUSED":
+        for_model = claim_refused_text(action_type, str(fault))
+        return AgentBlockedError(f"{stays}: {fault}", "block", decision_id=decision_id, for_model=for_model)
+    if not is_unreachable(fault):
+        return fault
+    message = f"{stays}: its claim has no answer: {fault}"
+    return AgentBlockedError(message, None, decision_id=decision_id, for_model=unchecked_text(action_type))
 
 
 def asked_in(result: InterceptResult, action: Action) -> str:

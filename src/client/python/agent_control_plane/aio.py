@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, Optional, ParamSpec, TypeVar, Un
 
 import grpc
 
+from ._async.claimed_action import report_end
 from ._async.escalation import wait_for_escalation, withdraw_escalation
 from ._async.guard import permit
 from ._async.intercept import call_intercept
+from ._async.outcome import call_claim, call_report
 from ._async.watch import create_watches
 from ._asyncio import AsyncConnection, AsyncWire
 from ._asyncio_run import AsyncAgentWatch as AsyncAgentWatch
 from ._asyncio_run import check_function, run
+from ._ending import Ending
 from ._guard_options import (
     AnsweringGuardOptions,
     AsyncFunction,
@@ -29,7 +32,15 @@ from ._guarded_call import Binding, Guarding
 from ._options import DEFAULT_TIMEOUT, address_from, check_api_key, check_positive
 from ._wait_options import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT, WaitOptions
 from .errors import AgentBlockedError
-from .results import Action, EditedApproval, InterceptResult, PendingApproval, Verdict
+from .results import (
+    Action,
+    ClaimResult,
+    EditedApproval,
+    InterceptResult,
+    OutcomeReport,
+    PendingApproval,
+    Verdict,
+)
 # only blocking: from .stop_signal import StopSignal
 
 if TYPE_CHECKING:
@@ -57,7 +68,7 @@ class AsyncClient:
     ) -> None:
         """`url` is the address of the gRPC port: `host:port` or `http://…` without TLS, `https://…` with TLS.
 
-        `timeout` is the time limit of one intercept in seconds, retries included. `credentials` are for a connection with TLS; by
+        `timeout` is the time limit of one intercept, claim or report in seconds, retries included. `credentials` are for a connection with TLS; by
         default the usual authorities are trusted. An invalid address, key or time raises a `ValueError` or `TypeError` that names
         the option.
         """
@@ -82,6 +93,8 @@ class AsyncClient:
         intent_contract_id: Optional[str] = None,
         escalation_id: Optional[str] = None,
         request_id: Optional[str] = None,
+        claim_id: Optional[str] = None,
+        report: Optional[bool] = None,
         timeout: Optional[float] = None,
         # only blocking: cancel: Optional[StopSignal] = None,
     ) -> InterceptResult:
@@ -102,12 +115,48 @@ class AsyncClient:
             intent_contract_id,
             escalation_id,
             request_id,
+            claim_id,
+            report,
         )
         if timeout is not None:
             check_positive("timeout", timeout)
         wire = AsyncWire(self._connection)  # only asyncio
         # only blocking: wire = Wire(self._connection, cancel)
         return await call_intercept(wire, action, self._timeout if timeout is None else timeout)
+
+    async def claim(
+        self, decision_id: str, claim_id: str, *, report: Optional[bool] = None, timeout: Optional[float] = None
+    ) -> ClaimResult:
+        """Claims an allowed action for the caller, who is to run it: two callers with the same decision never both hold it.
+
+        `claim_id` is a UUID of the caller's choice, the same for a retry. `report=False` says that the caller does not report the
+        outcome. While no response comes, retries until the time is up. Raises a `ControlPlaneRequestError` unless the claim holds;
+        the action MUST NOT run then. Guarded functions claim by themselves.
+        """
+        limit = self._timeout if timeout is None else timeout
+        check_positive("timeout", limit)
+        return await call_claim(AsyncWire(self._connection), decision_id, claim_id, report, limit)
+
+    async def report_outcome(
+        self,
+        decision_id: str,
+        status: Literal["succeeded", "failed", "cancelled"],
+        *,
+        amount: Optional[float] = None,
+        error: Optional[str] = None,
+        result_digest: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """Reports how an allowed action ended; the first report counts.
+
+        `amount` is what a `succeeded` action came to, `error` the cause of another end, `result_digest` the SHA-256 of the result.
+        They are sealed: no secrets, no personal values. While no response comes, retries until the time is up. Raises a
+        `ControlPlaneRequestError` if the report is refused or was not delivered. Guarded functions report by themselves.
+        """
+        limit = self._timeout if timeout is None else timeout
+        check_positive("timeout", limit)
+        report = OutcomeReport(status, amount, error, result_digest)
+        await call_report(AsyncWire(self._connection), decision_id, report, limit)
 
     @overload
     def guard(self, **options: Unpack[GuardOptions]) -> Callable[[AsyncFunction[P, R]], AsyncGuarded[P, R]]: ...
@@ -222,7 +271,18 @@ class AsyncClient:
                 if settings.when_refused == "result":
                     return error.for_model
                 raise
-            return permitted if isinstance(permitted, PendingApproval) else await run(self.watch, function, settings, permitted)
+            if isinstance(permitted, PendingApproval):
+                return permitted
+            ending = Ending()
+            try:
+                result = await run(self.watch, function, settings, permitted.arguments, ending)
+            except GeneratorExit:
+                raise
+            except BaseException:
+                await report_end(wire, permitted.call, permitted.claimed, ending)
+                raise
+            await report_end(wire, permitted.call, permitted.claimed, ending)
+            return result
 
         if settings.stop_argument is not None:
             # Frameworks describe a tool by its signature and annotations. No model passes a `StopSignal`.

@@ -125,6 +125,10 @@ class EscalationTimeoutError(AgentBlockedError):
         self.timeout = timeout
 
 
+class AlreadyClaimedError(AgentBlockedError):
+    """Raised for a call whose action another call has claimed, which runs it or has run it. The guarded function did not run."""
+
+
 class AgentStoppedError(AgentBlockedError):
     """Raised if the agent was deactivated or revoked, or its session was killed.
 

@@ -36,6 +36,32 @@ class Action:
     escalation_id: Optional[str] = None
     #: Idempotency key, a UUID: a repeated call with the same id and action returns the first decision. Default: a new one.
     request_id: Optional[str] = None
+    #: Claims the action for the caller if it is allowed, with an id of the caller's choice, a UUID: a repeat with the same id is
+    #: `claimed`, with another one it is not, and MUST NOT run the action. Default: the caller claims nothing.
+    claim_id: Optional[str] = None
+    #: False if the caller does not report the outcome: a claim alone then does not track it. Default True.
+    report: Optional[bool] = None
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """Response to a claim that holds."""
+
+    #: True if the outcome of the action is tracked: unless it is reported, it becomes `unknown`.
+    report_outcome: bool
+
+
+@dataclass(frozen=True)
+class OutcomeReport:
+    """How an allowed action ended."""
+
+    status: Literal["succeeded", "failed", "cancelled"]
+    #: Amount that a `succeeded` action came to. Default: what the action reserved in budgets.
+    amount: Optional[float] = None
+    #: Cause of a failure or a cancellation, at most 1,000 characters. It is sealed: no secrets, no personal values.
+    error: Optional[str] = None
+    #: SHA-256 of the action's result, lower-case hexadecimal.
+    result_digest: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +124,11 @@ class InterceptResult:
     replayed: bool = False
     #: The registered tool that the action calls; None if it calls none that is registered.
     tool: Optional[str] = None
+    #: True if the action is claimed by the `claim_id` of the request, False if it is not, and the caller MUST NOT run it; None for an
+    #: action that is not allowed, and for a request without `claim_id`.
+    claimed: Optional[bool] = None
+    #: True if the outcome of the action is tracked: unless it is reported, it becomes `unknown`.
+    report_outcome: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from .._asyncio import AsyncWire
@@ -18,31 +19,55 @@ from .._request_id import create_request_id, presentation_id
 from .._wait_options import WaitOptions
 from ..errors import AgentBlockedError, ControlPlaneRequestError, EscalationTimeoutError
 from ..results import Action, EditedApproval, InterceptResult, PendingApproval, Rejection, Verdict
+from .claimed_action import claim_allowed, give_up
 from .escalation import wait_for_escalation, withdraw_escalation
 from .intercept import call_intercept
 
 
+@dataclass(frozen=True)
+class Permitted:
+    """A call that may run."""
+
+    call: GuardedCall
+    arguments: Arguments
+    #: The decision whose action the call has claimed; None for a call that runs unchecked.
+    claimed: Optional[InterceptResult]
+
+
 async def permit(
     wire: AsyncWire, guarding: Guarding, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Union[PendingApproval, Arguments]:
-    """Returns the arguments with which the function may run, or the approval if the call does not wait for it; raises otherwise."""
-    call = GuardedCall(guarding, guarding.settings.request_id or create_request_id(), args, kwargs)
+) -> Union[PendingApproval, Permitted]:
+    """Returns the call as it may run, or the approval if the call does not wait for it; raises otherwise."""
+    request_id = guarding.settings.request_id or create_request_id()
+    call = GuardedCall(guarding, request_id, create_request_id(), args, kwargs)
     action = call.action()
-    result = await _decide_or_run(wire, call, dataclasses.replace(action, request_id=call.request_id))
-    if result is not None and result.decision == "escalate":
-        if not guarding.settings.wait_on_escalate:
-            return pending_approval(result, action)
-        call = await _wait_for_approval(wire, call, action, result)
-    elif result is not None:
-        check_allowed(result, action)
-        check_unchanged(call, action, result)
-    return call.to_run()
+    asked = dataclasses.replace(action, request_id=call.request_id, claim_id=call.claim_id)
+    result = await _decide_or_run(wire, call, asked)
+    if result is None:
+        return Permitted(call, call.to_run(), None)
+    if result.decision != "escalate":
+        return await _permit_allowed(wire, call, action, result)
+    if not guarding.settings.wait_on_escalate:
+        return pending_approval(result, action)
+    return await _wait_for_approval(wire, call, action, result)
+
+
+async def _permit_allowed(wire: AsyncWire, call: GuardedCall, action: Action, result: InterceptResult) -> Permitted:
+    """Claims an allowed action for its call, which may run then."""
+    check_allowed(result, action)
+    claimed = await claim_allowed(wire, call, result)
+    try:
+        check_unchanged(call, action, claimed)
+        return Permitted(call, call.to_run(), claimed)
+    except BaseException:
+        await give_up(wire, call, claimed)
+        raise
 
 
 async def _wait_for_approval(
     wire: AsyncWire, asked: GuardedCall, action: Action, escalated: InterceptResult
-) -> GuardedCall:
-    """Waits until an approval admits this call.
+) -> Permitted:
+    """Waits until an approval admits this call, and claims its action.
 
     Returns the call as approved: with other arguments if a person edited them and the options accept edits.
     """
@@ -67,9 +92,7 @@ async def _wait_for_approval(
         result = await _decide(wire, call, presented)
         waits_on = approved_id is None and result.decision == "escalate"
         if not (waits_on or is_spent(result)):
-            check_allowed(result, presented)
-            check_unchanged(call, action, result)
-            return call
+            return await _permit_allowed(wire, call, action, result)
         # Another call for the same action was admitted, or the edited action now needs an approval, so this call waits for the
         # next approval.
         waiting = result
@@ -110,7 +133,10 @@ async def _decide_or_run(wire: AsyncWire, call: GuardedCall, action: Action) -> 
     settings = call.settings
     # INVARIANT: only an intercept that sent nothing lets a call pass unchecked; an exception of `on_decision` never does.
     asked = await _ask(wire, call, action)
-    if isinstance(asked, ControlPlaneRequestError) and not asked.reached and settings.on_unreachable == "allow":
+    # An earlier call may have claimed the action.
+    may_be_claimed = settings.request_id is not None or settings.escalation_id is not None
+    may_pass = settings.on_unreachable == "allow" and not may_be_claimed
+    if isinstance(asked, ControlPlaneRequestError) and not asked.reached and may_pass:
         if settings.on_unchecked is not None:
             await wire.resolve(settings.on_unchecked(asked, action))
         return None
@@ -130,6 +156,7 @@ async def _ask(
     async def withdraw(last: AsyncWire, late: InterceptResult) -> None:
         if late.escalation_id is not None:
             await withdraw_escalation(last, late.escalation_id, LAST_WORDS)
+        await give_up(last, call, late)
 
     try:
         result = await wire.finish(lambda sending: call_intercept(sending, action, call.guarding.timeout), withdraw)
@@ -148,6 +175,12 @@ async def _heed(
         message = f"the action could not be decided: {asked}"
         raise AgentBlockedError(message, None, for_model=unchecked_text(action.action_type)) from asked
     on_decision = call.settings.on_decision
-    if on_decision is not None:
-        await wire.resolve(on_decision(asked, action))
+    try:
+        if on_decision is not None:
+            await wire.resolve(on_decision(asked, action))
+    except GeneratorExit:
+        raise
+    except BaseException:
+        await give_up(wire, call, asked)
+        raise
     return asked
