@@ -173,13 +173,34 @@ async function assertLimits(client: ClientBase, login: string): Promise<void> {
   throw new ControlPlaneError(ErrorReason.STORE_UNAVAILABLE, message, { login });
 }
 
-/** Sends named statements without their names: a prepared statement belongs to a connection that the next transaction may not get. */
-async function sendUnnamed(client: ClientBase): Promise<void> {
-  const query = client.query.bind(client) as (statement: unknown, ...rest: readonly unknown[]) => unknown;
-  const isNamed = (statement: unknown): statement is object =>
-    typeof statement === "object" && statement !== null && "name" in statement && !("submit" in statement);
-  const send = (statement: unknown, ...rest: readonly unknown[]): unknown =>
-    query(isNamed(statement) ? { ...statement, name: undefined } : statement, ...rest);
+type QueryCallback = (error: unknown, result?: unknown) => void;
+
+/**
+ * Fits a connection to a pooler that gives out connections for one transaction. Statements lose their names: a prepared statement
+ * belongs to a connection that the next transaction may not get. Each is sent once the one before it is answered: PgBouncer may give
+ * the connection away with that answer, in the middle of a long message of the next, whose rest PostgreSQL would read as other messages.
+ */
+async function fitToPooler(client: ClientBase): Promise<void> {
+  const query = client.query.bind(client) as (statement: unknown, values: unknown, callback: QueryCallback) => void;
+  let unanswered = 0;
+  let last: Promise<void> = Promise.resolve();
+  const noteAnswer = (): void => {
+    unanswered -= 1;
+  };
+  const send = (given: unknown, ...rest: readonly unknown[]): unknown => {
+    const statement = typeof given === "string" ? given : { ...(given as object), name: undefined };
+    const callback = rest.find((each) => typeof each === "function") as QueryCallback | undefined;
+    const [values] = rest.filter((each) => each !== callback);
+    const sendNow = (): Promise<unknown> =>
+      new Promise((resolve, reject) => {
+        query(statement, values, (error, result) => (error ? reject(error) : resolve(result)));
+      });
+    const answer = unanswered === 0 ? sendNow() : last.then(sendNow);
+    unanswered += 1;
+    last = answer.then(noteAnswer, noteAnswer);
+    if (callback === undefined) return answer;
+    answer.then((result) => callback(undefined, result), callback);
+  };
   client.query = send as typeof client.query;
 }
 
@@ -189,12 +210,13 @@ function poolOptions({ poolSize, directUrl, answerMs = ANSWER_MS }: DatabaseOpti
     // One stays open, so that the first decision after a quiet time does not wait for a connection.
     min: 1,
     application_name: "acp",
-    // Pipelining: a statement is sent before the one before it on the connection is answered.
+    // Pipelining: a statement is sent before the one before it on the connection is answered. Behind a pooler it closes connections
+    // that give no answer, and nothing else.
     pipeline: true,
     connectionTimeoutMillis: ACQUIRE_MS,
     query_timeout: answerMs,
     // Awaited by the pool before a connection is first handed out.
-    onConnect: directUrl === undefined ? setLimits : sendUnnamed,
+    onConnect: directUrl === undefined ? setLimits : fitToPooler,
   };
 }
 
@@ -329,12 +351,18 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 const UNIQUE_VIOLATION = "23505";
 /**
  * SQLSTATE classes of a server that cannot answer now: connection, resources, a lock that is not released in time, a
- * transaction that idled too long, operator intervention, system. Not 08P01: a message that breaks the protocol is a fault of
- * ours that a retry does not cure.
+ * transaction that idled too long, operator intervention, system. Not 08P01 of PostgreSQL: a message that breaks the protocol is a
+ * fault of ours that a retry does not cure.
  */
 const UNAVAILABLE_CLASS = /^(08(?!P01)|53|55P03|57|58|25P03)/;
 const CONNECTION_LOST =
   /ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|Connection terminated|is not queryable|timeout exceeded when trying to connect|Query read timeout/;
+
+/** SQLSTATE of every fault of PgBouncer's own, a lost or missing server included. Unlike PostgreSQL it names no routine of its source. */
+const POOLER_FAULT = "08P01";
+
+const isPoolerFault = (error: unknown): boolean =>
+  codeOf(error) === POOLER_FAULT && (error as { routine?: string }).routine === undefined;
 
 const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 
@@ -355,7 +383,7 @@ export function storeFault(error: unknown): unknown {
   if (error instanceof ControlPlaneError) return error;
   const code = codeOf(error);
   const text = `${code} ${error instanceof Error ? error.message : ""}`;
-  if (!UNAVAILABLE_CLASS.test(code) && !CONNECTION_LOST.test(text)) return error;
+  if (!UNAVAILABLE_CLASS.test(code) && !CONNECTION_LOST.test(text) && !isPoolerFault(error)) return error;
   return new ControlPlaneError(
     ErrorReason.STORE_UNAVAILABLE,
     "the database did not answer; retry",

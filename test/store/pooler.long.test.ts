@@ -1,59 +1,11 @@
 /* Replicas behind PgBouncer, which gives two connections to all of them, for one transaction at a time. */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
-import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect } from "chai";
 import { agentctl } from "../cli/harness.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
 import { describeWithPackages } from "../support/debian.ts";
-import { freePort } from "../support/free-port.ts";
 import { until } from "../support/harness.ts";
+import { LOGIN_LIMITS, sessionUrlOf, startPooler } from "../support/pooler.ts";
 import { type ServedHere, serveHere } from "../support/served-here.ts";
-
-const SERVER_CONNECTIONS = 2;
-const LIMITS = ["idle_in_transaction_session_timeout = 7000", "lock_timeout = 9000", "statement_timeout = 60000"];
-
-/** Starts PgBouncer in front of the login that serves. Returns its address for that login. */
-async function startPooler(url: string, folder: string, stopped: AsyncDisposableStack): Promise<string> {
-  const { hostname, port, username, password, pathname } = new URL(url);
-  const database = pathname.slice(1);
-  const own = await freePort();
-  const to = `host=${hostname} port=${port} dbname=${database} user=${username} password=${decodeURIComponent(password)}`;
-  const settings = [
-    "[databases]",
-    `${database} = ${to}`,
-    "[pgbouncer]",
-    "listen_addr = 127.0.0.1",
-    `listen_port = ${own}`,
-    "unix_socket_dir =",
-    "auth_type = any",
-    "pool_mode = transaction",
-    `default_pool_size = ${SERVER_CONNECTIONS}`,
-  ];
-  const file = join(folder, "pgbouncer.ini");
-  await writeFile(file, `${settings.join("\n")}\n`);
-  await chmod(folder, 0o755);
-  // It does not run as root.
-  const ids = (flag: string): number => Number(execFileSync("id", [flag, "nobody"], { encoding: "utf8" }));
-  const account = process.geteuid?.() === 0 ? { uid: ids("-u"), gid: ids("-g") } : {};
-  const child: ChildProcess = spawn("/usr/sbin/pgbouncer", [file], { ...account, stdio: "ignore" });
-  stopped.defer(async () => {
-    if (child.exitCode !== null) return;
-    child.kill("SIGKILL");
-    await once(child, "exit");
-  });
-  const pooled = new URL(url);
-  pooled.port = String(own);
-  await until(() =>
-    withClient(pooled.href, (client) => client.query("select 1")).then(
-      () => true,
-      () => false,
-    ),
-  );
-  return pooled.href;
-}
 
 describeWithPackages("a database behind a pooler of transactions", ["pgbouncer"], function () {
   this.timeout(60_000);
@@ -66,14 +18,15 @@ describeWithPackages("a database behind a pooler of transactions", ["pgbouncer"]
   before(async () => {
     database = await createTestDatabase();
     stopped.defer(() => database.drop());
-    const folder = await mkdtemp(join(tmpdir(), "acp-pooler-"));
-    stopped.defer(() => rm(folder, { recursive: true, force: true }));
-    pooled = await startPooler(database.url, folder, stopped);
+    const direct = sessionUrlOf(database.url);
+    const pooler = await startPooler(direct);
+    stopped.defer(() => pooler.stop());
+    pooled = pooler.url;
     env = {
       ACP_ADMIN_KEY: adminKey,
       DATABASE_URL: pooled,
       ACP_DATABASE_POOLER: "transaction",
-      ACP_DATABASE_DIRECT_URL: database.url,
+      ACP_DATABASE_DIRECT_URL: direct,
     };
   });
   after(() => stopped.disposeAsync());
@@ -95,7 +48,7 @@ describeWithPackages("a database behind a pooler of transactions", ["pgbouncer"]
       (error: Error) => error.message,
     );
     const commands = /let its owner run: (.*)$/.exec(fault)?.[1] ?? "";
-    expect(commands).to.equal(LIMITS.map((limit) => `alter role "${login}" set ${limit}`).join("; "));
+    expect(commands).to.equal(LOGIN_LIMITS.map((limit) => `alter role "${login}" set ${limit}`).join("; "));
     await withClient(database.ownerUrl, (client) => client.query(commands));
     stopped.defer(async () => {
       await withClient(database.ownerUrl, (client) => client.query(`alter role "${login}" reset all`));
