@@ -9,6 +9,7 @@ import { DEFAULT_GRPC_PORT, DEFAULT_HOST, DEFAULT_HTTP_PORT } from "../../src/co
 import { installPythonPackage, PYTHON_PACKAGES, type PythonEnvironment } from "../client/python/python-library.ts";
 import { withClient } from "../support/database.ts";
 import { missingPackages } from "../support/debian.ts";
+import { poolerSettingsOf } from "../support/pooler.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { asFarAsShown, type CodeBlock, isTextAsShown } from "./page.ts";
 import { ROOT } from "./source-files.ts";
@@ -147,7 +148,9 @@ export class ReadersShell {
     this.#answers = join(folder.path, `answers-${randomUUID()}`);
     const kept = Object.entries(process.env).filter(([name]) => !/^(ACP_|AGENTCTL_|REDIS_URL|INIT_CWD)/.test(name));
     // A home of their own, in which `agentctl attach` keeps a key. `INIT_CWD` of npm names the folder of the project.
-    const env = { ...Object.fromEntries(kept), DATABASE_URL: folder.databaseUrl, HOME: folder.path };
+    const { databaseUrl } = folder;
+    const pooler = databaseUrl === "" ? {} : poolerSettingsOf(databaseUrl);
+    const env = { ...Object.fromEntries(kept), DATABASE_URL: databaseUrl, ...pooler, HOME: folder.path };
     // A process group of its own, so that a command that hangs ends with the shell.
     this.#shell = spawn("bash", ["-Euo", "pipefail"], { cwd: folder.path, env, stdio: "pipe", detached: true });
     this.#ended = once(this.#shell, "exit");

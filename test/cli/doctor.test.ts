@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
 import { createTestDatabase, removeAll, type TestDatabase, withClient } from "../support/database.ts";
+import { sessionUrlOf } from "../support/pooler.ts";
 import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { agentctl } from "./harness.ts";
 
@@ -26,7 +27,7 @@ describe("agentctl doctor", () => {
     database = await createTestDatabase();
     folder = await mkdtemp(join(tmpdir(), "acp-doctor-"));
     env = {
-      DATABASE_URL: database.url,
+      DATABASE_URL: sessionUrlOf(database.url),
       ACP_SIGNING_KEY: PEM.toString(),
       ACP_ENCRYPTION_KEY: SECRET,
       ACP_ADMIN_KEY: SECRET,
@@ -56,7 +57,7 @@ describe("agentctl doctor", () => {
       .and.to.match(/ok +database: all \d+ migrations/);
     expect(stdout).to.contain("  ACP_ADMIN_KEY = ***  [environment]\n").and.contain(`[environment]`);
     const { text } = await wrongWith({});
-    const { password } = new URL(database.url);
+    const { password } = new URL(sessionUrlOf(database.url));
     for (const secret of [SECRET, password, "BEGIN PRIVATE KEY"]) {
       expect(stdout).not.to.contain(secret);
       expect(text).not.to.contain(secret);
@@ -86,13 +87,15 @@ describe("agentctl doctor", () => {
   });
 
   it("tells a database that cannot be reached, lacks migrations, or is newer", async () => {
-    const away = new URL(database.url);
+    const away = new URL(sessionUrlOf(database.url));
     away.port = "1";
     const unreachable = await wrongWith({ DATABASE_URL: away.href });
     expect(unreachable.code).to.equal(1);
     expect(unreachable.wrong.join()).to.match(/^database: `.*` cannot connect to `.*:1`: .*ECONNREFUSED/);
     const empty = await createTestDatabase([]);
-    expect((await wrongWith({ DATABASE_URL: empty.url })).wrong.join()).to.contain("run `agentctl migrate up`");
+    expect((await wrongWith({ DATABASE_URL: sessionUrlOf(empty.url) })).wrong.join()).to.contain(
+      "run `agentctl migrate up`",
+    );
     await empty.drop();
     const change = (text: string) => withClient(database.ownerUrl, (client) => client.query(text));
     await change("insert into schema_migration (name) values ('9999-later')");

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
+import { poolerSettingsOf } from "../support/pooler.ts";
 import { agentctl, type Run } from "./harness.ts";
 
 const COUNT = MIGRATIONS.length;
@@ -11,7 +12,7 @@ describe("agentctl migrate", () => {
 
   before(async () => {
     database = await createTestDatabase([]);
-    env = { DATABASE_URL: database.url, ACP_DATABASE_OWNER_URL: database.ownerUrl };
+    env = { DATABASE_URL: database.url, ...poolerSettingsOf(database.url), ACP_DATABASE_OWNER_URL: database.ownerUrl };
   });
   after(() => database.drop());
 

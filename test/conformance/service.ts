@@ -5,6 +5,7 @@ import { startToolsServer, tool } from "../gateway/tools-server.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { newPrivateKey } from "../support/harness.ts";
 import { openLogOf } from "../support/open-log.ts";
+import { sessionUrlOf } from "../support/pooler.ts";
 import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { openWires, type Wires } from "../support/wires.ts";
 import { startReceiver } from "../webhook/receiver.ts";
@@ -98,7 +99,7 @@ async function open(): Promise<SharedService> {
   closers.unshift(() => server.stop());
   const wires = openWires(server);
   closers.unshift(() => wires.close());
-  const pool = new Pool({ connectionString: database.url, max: 3 });
+  const pool = new Pool({ connectionString: sessionUrlOf(database.url), max: 3 });
   pool.on("error", () => undefined);
   closers.unshift(() => pool.end());
   const ready: Promise<Workspace>[] = [];

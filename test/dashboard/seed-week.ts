@@ -21,6 +21,7 @@ import { createWorkspace } from "../../src/registry/workspaces.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG } from "../support/database.ts";
 import { decideOn } from "../support/decide-on.ts";
+import { directUrlOf } from "../support/pooler.ts";
 import { createTestClock, type TestClock } from "../support/test-clock.ts";
 
 const DAY_MS = 86_400_000;
@@ -336,7 +337,7 @@ export async function seedWeek({
   waiting = 25,
 }: WeekOptions): Promise<SeededWeek> {
   await using cleanup = new AsyncDisposableStack();
-  const database = await openDatabase({ url, poolSize: 3, log: SILENT_LOG });
+  const database = await openDatabase({ url, directUrl: directUrlOf(url), poolSize: 3, log: SILENT_LOG });
   cleanup.defer(() => database.close());
   const nowMs = Date.now();
   const firstMs = nowMs - WEEK_MS;

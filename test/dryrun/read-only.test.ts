@@ -9,6 +9,7 @@ import { createRedisParts, type RedisParts } from "../../src/mirror/redis.ts";
 import { comparable } from "../log/comparable.ts";
 import { SILENT_LOG } from "../support/database.ts";
 import { actionRule, failureOf, type Replica, reasonOf, until, velocityRule } from "../support/harness.ts";
+import { sessionUrlOf } from "../support/pooler.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import { type DeliveryTest, firstOf, openDelivery } from "../webhook/harness.ts";
@@ -36,7 +37,8 @@ async function keysOf({ client }: TestRedis): Promise<Readonly<Record<string, st
 }
 
 const withReadOnly = (url: string): string => {
-  const copy = new URL(url);
+  // PgBouncer passes no options on.
+  const copy = new URL(sessionUrlOf(url));
   copy.searchParams.set("options", "-c default_transaction_read_only=on");
   return copy.href;
 };

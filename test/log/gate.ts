@@ -1,6 +1,7 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Transform } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { sessionUrlOf } from "../support/pooler.ts";
 
 /** A way to the database that can be shut: what PostgreSQL looks like while it restarts. */
 export interface Gate {
@@ -20,9 +21,9 @@ export interface Gate {
   close(): void;
 }
 
-/** Puts an open gate in front of a database. */
+/** Puts an open gate in front of a database, behind the pooler of the tests: what goes through keeps its sessions. */
 export async function startGate(databaseUrl: string): Promise<Gate> {
-  const target = new URL(databaseUrl);
+  const target = new URL(sessionUrlOf(databaseUrl));
   const sockets = new Set<Socket>();
   let isShut = false;
   let refused = 0;

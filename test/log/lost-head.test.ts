@@ -4,6 +4,7 @@ import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { withClient } from "../support/database.ts";
 import { type TestWorkspace, withWorkspace } from "../support/harness.ts";
+import { directUrlOf } from "../support/pooler.ts";
 import { assertIntact, readLog } from "./stored-log.ts";
 
 const AS_OWNER = "alter table ledger_entry disable trigger all";
@@ -28,7 +29,7 @@ async function start({ url }: TestWorkspace): Promise<{ warnings: string[]; size
     ...silent,
     warn: (details: object, text: string) => void warnings.push(`${text} ${JSON.stringify(details)}`),
   };
-  const database = await openDatabase({ url, poolSize: 2, log });
+  const database = await openDatabase({ url, directUrl: directUrlOf(url), poolSize: 2, log });
   const logs = await createWorkspaceLogs(database, log);
   try {
     const opened = await logs.of("default");

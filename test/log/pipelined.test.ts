@@ -21,6 +21,7 @@ import {
   velocityRule,
   withWorkspace,
 } from "../support/harness.ts";
+import { directUrlOf } from "../support/pooler.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import { until } from "./gate.ts";
 import { replayNaively } from "./naive-log.ts";
@@ -312,7 +313,7 @@ describe("a batch that is sent behind another", () => {
 
   it("leaves a pool of one connection to other workspaces as well.", async () => {
     const options = { poolSize: 1, log: SILENT_LOG };
-    const database = await openDatabase({ url: workspace.url, ...options });
+    const database = await openDatabase({ url: workspace.url, directUrl: directUrlOf(workspace.url), ...options });
     const logs = await createWorkspaceLogs(database, SILENT_LOG);
     const decided = new Map<string, number>();
     const isBusy = () => decided.size < 3 || [...decided.values()].some((count) => count < 4 * BATCH);

@@ -7,6 +7,7 @@ import { WorkspaceLog } from "../../src/log/writer.ts";
 import { loadState } from "../../src/state/load.ts";
 import type { Replica } from "../support/harness.ts";
 import { withOwner } from "../support/owner.ts";
+import { isPooled } from "../support/pooler.ts";
 import { comparable, foldedState } from "./comparable.ts";
 
 /** Hooks around the n-th append outside of a lock. */
@@ -48,7 +49,9 @@ function watchAppends(pool: Pool, { before, after }: Around = {}): WatchedAppend
     const stream = streamOf(target);
     const written = stream?.bytesWritten ?? -1;
     const answer = target.query(...args) as unknown as Promise<QueryResult>;
-    events.push(`${(stream?.bytesWritten ?? 0) > written ? "sent" : "kept back"} ${count}`);
+    // Behind a pooler it waits in the connection until the one before it is answered.
+    const isSent = isPooled() || (stream?.bytesWritten ?? 0) > written;
+    events.push(`${isSent ? "sent" : "kept back"} ${count}`);
     try {
       const result = await answer;
       await after?.(count, target as PoolClient);

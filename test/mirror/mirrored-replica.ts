@@ -5,6 +5,7 @@ import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { createRedisParts } from "../../src/mirror/redis.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { SILENT_LOG } from "../support/database.ts";
+import { directUrlOf } from "../support/pooler.ts";
 
 /** A process of the control plane with Redis beside it, as far as a workspace's log goes. */
 export interface MirroredReplica {
@@ -20,6 +21,7 @@ export interface MirroredReplica {
 export async function openMirrored(url: string, redisUrl: string, clock: DatabaseClock): Promise<MirroredReplica> {
   const database = await openDatabase({
     url,
+    directUrl: directUrlOf(url),
     poolSize: 3,
     log: SILENT_LOG,
   });

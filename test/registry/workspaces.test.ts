@@ -9,6 +9,7 @@ import { ensureDefaultWorkspace } from "../../src/registry/first-start.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/database.ts";
 import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
+import { directUrlOf } from "../support/pooler.ts";
 
 describe("workspaces", () => {
   let test: TestWorkspace;
@@ -155,7 +156,7 @@ describe("ensureDefaultWorkspace", () => {
   beforeEach(async () => {
     test = await createTestDatabase();
     for (let index = 0; index < 4; index++) {
-      const options = { url: test.url, poolSize: 3, log: SILENT_LOG };
+      const options = { url: test.url, directUrl: directUrlOf(test.url), poolSize: 3, log: SILENT_LOG };
       const database = await openDatabase({ ...options });
       replicas.push({ database, logs: await createWorkspaceLogs(database, SILENT_LOG), log: SILENT_LOG });
     }

@@ -9,6 +9,7 @@ import { METHODS } from "../conformance/methods.ts";
 import { type BreakableLink, startBreakableLink } from "../support/breakable-link.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { until } from "../support/harness.ts";
+import { sessionUrlOf } from "../support/pooler.ts";
 import { type ServedHere, serveHere } from "../support/served-here.ts";
 
 type Line = Readonly<Record<string, unknown>>;
@@ -22,7 +23,7 @@ describe("the log of a service", () => {
 
   before(async () => {
     database = await createTestDatabase();
-    const url = new URL(database.url);
+    const url = new URL(sessionUrlOf(database.url));
     link = await startBreakableLink({ host: url.hostname, port: Number(url.port) });
     url.port = String(link.port);
     service = await serveHere({

@@ -7,6 +7,7 @@ import { sends, startUpstream, type Upstream } from "../redaction/upstream.ts";
 import { type BreakableLink, startBreakableLink } from "../support/breakable-link.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { until } from "../support/harness.ts";
+import { sessionUrlOf } from "../support/pooler.ts";
 import { type ServedHere, serveHere } from "../support/served-here.ts";
 import { KEPT_OUTPUT } from "../support/server.ts";
 import { openWires, type WireName, type Wires } from "../support/wires.ts";
@@ -34,7 +35,7 @@ describe("the log during an outage of the database", () => {
 
   before(async () => {
     database = await createTestDatabase();
-    const url = new URL(database.url);
+    const url = new URL(sessionUrlOf(database.url));
     link = await startBreakableLink({ host: url.hostname, port: Number(url.port) });
     url.port = String(link.port);
     model = await startUpstream(sends({ choices: [{ message: { role: "assistant", content: "Thank you." } }] }));

@@ -3,6 +3,7 @@ import { Readiness } from "../../src/server/readiness.ts";
 import { type BreakableLink, startBreakableLink } from "../support/breakable-link.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { failureOf, reasonOf, until } from "../support/harness.ts";
+import { sessionUrlOf } from "../support/pooler.ts";
 import { type ServedHere, serveHere } from "../support/served-here.ts";
 
 const SERVING = { health: { serving: true } };
@@ -51,9 +52,8 @@ describe("/readyz", () => {
 
   before(async () => {
     database = await createTestDatabase();
-    const { hostname, port } = new URL(database.url);
-    link = await startBreakableLink({ host: hostname, port: Number(port) });
-    const url = new URL(database.url);
+    const url = new URL(sessionUrlOf(database.url));
+    link = await startBreakableLink({ host: url.hostname, port: Number(url.port) });
     url.port = String(link.port);
     service = await serveHere({ databaseUrl: url.href });
   });

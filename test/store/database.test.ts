@@ -5,6 +5,7 @@ import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { addressOf, type Database, loginOf, openDatabase, stored, waitForDatabase } from "../../src/store/database.ts";
 import { startGate, until } from "../log/gate.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase, urlOf } from "../support/database.ts";
+import { directUrlOf, sessionUrlOf } from "../support/pooler.ts";
 import { NONE, TINY_MIGRATIONS } from "./tiny-migrations.ts";
 
 const ADDRESSES = [
@@ -36,7 +37,8 @@ describe("openDatabase", () => {
   before(async () => {
     test = await createTestDatabase(NONE);
     const { url, ownerUrl } = test;
-    database = await openDatabase({ url, ownerUrl, poolSize: 3, log: SILENT_LOG, migrations: TINY_MIGRATIONS });
+    const options = { poolSize: 3, log: SILENT_LOG, migrations: TINY_MIGRATIONS };
+    database = await openDatabase({ url, ownerUrl, directUrl: directUrlOf(url), ...options });
   });
 
   after(async () => {
@@ -114,6 +116,11 @@ describe("openDatabase", () => {
     gate.close();
   });
 
+  const openOther = (): Promise<Database> => {
+    const options = { poolSize: 2, log: SILENT_LOG, migrations: TINY_MIGRATIONS };
+    return openDatabase({ url: test.url, directUrl: directUrlOf(test.url), ...options });
+  };
+
   it("leaves no connection open when it is closed, whoever used them.", async () => {
     const usedBy = {
       nobody: async () => undefined,
@@ -121,7 +128,7 @@ describe("openDatabase", () => {
       orm: (each: Database) => each.orm.em.fork().execute("select 1"),
     };
     for (const [name, use] of Object.entries(usedBy)) {
-      const other = await openDatabase({ url: test.url, poolSize: 2, log: SILENT_LOG, migrations: TINY_MIGRATIONS });
+      const other = await openOther();
       await use(other);
       await other.close();
       expect(other.pool.ended, name).to.equal(true);
@@ -130,7 +137,7 @@ describe("openDatabase", () => {
   });
 
   it("may be closed twice.", async () => {
-    const other = await openDatabase({ url: test.url, poolSize: 2, log: SILENT_LOG, migrations: TINY_MIGRATIONS });
+    const other = await openOther();
     await Promise.all([other.close(), other.close()]);
     await other.close();
   });
@@ -153,9 +160,10 @@ describe("waitForDatabase", () => {
 
   it("does not wait when the database refuses the user or does not exist.", async () => {
     const test = await createTestDatabase(NONE);
-    const wrong = urlOf(test.url, new URL(test.url).pathname.slice(1), { name: "nobody_known", password: "hunter2" });
+    const url = sessionUrlOf(test.url);
+    const wrong = urlOf(url, new URL(url).pathname.slice(1), { name: "nobody_known", password: "hunter2" });
     expect((await failureOf(wrong)).message).to.include("refuses the connection: password authentication failed");
-    expect((await failureOf(urlOf(test.url, "no_such_database"))).message).to.include("does not exist");
+    expect((await failureOf(urlOf(url, "no_such_database"))).message).to.include("does not exist");
     await test.drop();
   });
 

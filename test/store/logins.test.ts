@@ -5,6 +5,7 @@ import { type Database, loginOf, openDatabase } from "../../src/store/database.t
 import { readExcessRights } from "../../src/store/login-rights.ts";
 import type { Migration } from "../../src/store/migrate.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase, urlOf, withClient } from "../support/database.ts";
+import { directUrlOf, sessionUrlOf } from "../support/pooler.ts";
 import { assertServingLogin } from "../support/serving-login.ts";
 import { NONE, TINY_MIGRATIONS } from "./tiny-migrations.ts";
 
@@ -325,7 +326,8 @@ describe("the check of the login at start", () => {
     migrate?: boolean;
   }): Promise<Database> => {
     const log = { ...SILENT_LOG, warn: (_: object, message: string) => void warnings.push(message) };
-    return openDatabase({ poolSize: 2, log, migrations: TINY_MIGRATIONS, connectMs: 2_000, ...more });
+    const options = { poolSize: 2, log, migrations: TINY_MIGRATIONS, connectMs: 2_000 };
+    return openDatabase({ ...options, directUrl: directUrlOf(more.url), ...more });
   };
 
   beforeEach(() => {
@@ -335,7 +337,8 @@ describe("the check of the login at start", () => {
     warnings = [];
     test = await createTestDatabase(NONE);
     await asOwner(`create role ${role} login password '${password}'`);
-    url = urlOf(test.url, new URL(test.url).pathname.slice(1), { name: role, password });
+    // A login of its own, which no pooler knows.
+    url = urlOf(sessionUrlOf(test.url), new URL(test.url).pathname.slice(1), { name: role, password });
     await (await open({ url, ownerUrl: test.ownerUrl })).close();
   });
   after(async () => {

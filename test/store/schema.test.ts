@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { type Database, openDatabase } from "../../src/store/database.ts";
 import { ENTITIES } from "../../src/store/entities.ts";
 import { createTestDatabase, SILENT_LOG, type TestDatabase } from "../support/database.ts";
+import { directUrlOf } from "../support/pooler.ts";
 
 /** Tables that no entity stands for, with the reason. */
 const PLAIN_TABLES: Readonly<Record<string, string>> = {
@@ -67,6 +68,7 @@ describe("the entities and the tables", () => {
     test = await createTestDatabase();
     database = await openDatabase({
       url: test.url,
+      directUrl: directUrlOf(test.url),
       poolSize: 2,
       log: SILENT_LOG,
     });

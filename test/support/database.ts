@@ -5,12 +5,13 @@ import { Client, Pool } from "pg";
 import { startEmbeddedPostgres } from "../../src/store/embedded-postgres.ts";
 import { type Migration, runMigrations, type StoreLog } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { isPooled, LOGIN_LIMITS, notePooler, sessionUrlOf, startPooler } from "./pooler.ts";
 import { createScratch, MEMORY } from "./scratch.ts";
 import { assertServingLogin } from "./serving-login.ts";
 
 /** A database of one test file, on a server that the test files of this process share. */
 export interface TestDatabase {
-  /** Logs in as the service does, with no right but to serve; fit for child processes too. */
+  /** Logs in as the service does, with no right but to serve; fit for child processes too. Leads to the pooler, if tests run behind one. */
   readonly url: string;
   /** Logs in as the owner, who may do everything. */
   readonly ownerUrl: string;
@@ -43,9 +44,9 @@ const templates = new Map<readonly Migration[], Promise<string>>();
 let server: Promise<TestPostgres> | undefined;
 let count = 0;
 
-/** Runs `use` with a connection to `url`. */
+/** Runs `use` with a connection to `url`, past the pooler of the tests. */
 export async function withClient<T>(url: string, use: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url });
+  const client = new Client({ connectionString: sessionUrlOf(url) });
   client.on("error", () => undefined);
   await client.connect();
   try {
@@ -74,17 +75,34 @@ export function urlOf(url: string, database: string, user?: { name: string; pass
 
 /** The server of the tests of this process, with the connection that creates and drops their databases. */
 interface TestPostgres {
+  /** Logs in as the service does, past the pooler. */
   readonly url: string;
+  /** The same behind the pooler, if tests run behind one; else `url`. */
+  readonly servingUrl: string;
   readonly ownerUrl: string;
   readonly administrator: Pool;
 }
 
 async function startServer(): Promise<TestPostgres> {
+  const { url, ownerUrl } = await findServer();
+  return { url, ownerUrl, servingUrl: await servingUrlOf(url, ownerUrl), administrator: administratorOf(ownerUrl) };
+}
+
+async function findServer(): Promise<Pick<TestPostgres, "url" | "ownerUrl">> {
   const ownerUrl = process.env.DATABASE_URL_TEST;
-  if (ownerUrl) return { url: await createLogin(ownerUrl), ownerUrl, administrator: administratorOf(ownerUrl) };
+  if (ownerUrl) return { url: await createLogin(ownerUrl), ownerUrl };
   const dataDir = createScratch(await findRoom());
-  const started = await startEmbeddedPostgres({ dataDir, log: SILENT_LOG, settings: FAST_SETTINGS });
-  return { url: started.url, ownerUrl: started.ownerUrl, administrator: administratorOf(started.ownerUrl) };
+  return startEmbeddedPostgres({ dataDir, log: SILENT_LOG, settings: FAST_SETTINGS });
+}
+
+async function servingUrlOf(url: string, ownerUrl: string): Promise<string> {
+  if (!isPooled()) return url;
+  const { username } = new URL(url);
+  const limits = LOGIN_LIMITS.map((limit) => `alter role "${username}" set ${limit}`);
+  await withClient(ownerUrl, (client) => client.query(limits.join("; ")));
+  const pooler = await startPooler(url);
+  notePooler(pooler.url, url);
+  return pooler.url;
 }
 
 /** One connection, which does not keep the process alive between its statements. */
@@ -151,8 +169,8 @@ export async function createTestDatabase(migrations: readonly Migration[] = MIGR
   const template = templates.get(migrations) ?? createTemplate(migrations);
   templates.set(migrations, template);
   const name = await createDatabase(await template);
-  const { url, ownerUrl } = await (server ?? startServer());
-  return { url: urlOf(url, name), ownerUrl: urlOf(ownerUrl, name), drop: () => dropDatabase(name) };
+  const { servingUrl, ownerUrl } = await (server ?? startServer());
+  return { url: urlOf(servingUrl, name), ownerUrl: urlOf(ownerUrl, name), drop: () => dropDatabase(name) };
 }
 
 /** Removes what a test left on disk, directories of another owner included. */

@@ -87,6 +87,7 @@ import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { createTestDatabase, SILENT_LOG } from "./database.ts";
 import { decideOn, dryRunOn } from "./decide-on.ts";
 import { NO_GUARD, NO_MODEL } from "./no-guard.ts";
+import { directUrlOf, sessionUrlOf } from "./pooler.ts";
 import { createTestClock, type TestClock } from "./test-clock.ts";
 
 /** The unary methods of a service, called through the pipeline by a caller or with a key; by default by the workspace's admin. */
@@ -264,7 +265,8 @@ function servicesOf(
   ];
 }
 
-const open = (url: string): Promise<Database> => openDatabase({ url, poolSize: 5, log: SILENT_LOG });
+const open = (url: string): Promise<Database> =>
+  openDatabase({ url, directUrl: directUrlOf(url), poolSize: 5, log: SILENT_LOG });
 
 async function createReplica(
   database: Database,
@@ -323,7 +325,7 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
     const replica = await createReplica(opened, adminCaller, { guard, model, signingKey, ...more });
     replicas.push(replica);
     if (options.hearsWakeUps ?? true)
-      wakeUps.push(await listenForWakeUps(test.url, SILENT_LOG, (wakeUp) => replica.logs.wakeUp(wakeUp)));
+      wakeUps.push(await listenForWakeUps(sessionUrlOf(test.url), SILENT_LOG, (wakeUp) => replica.logs.wakeUp(wakeUp)));
     return replica;
   };
   const first = await add(database, {});

@@ -17,8 +17,8 @@ export interface Pooler {
 }
 
 const PROGRAM = "/usr/sbin/pgbouncer";
-/** Connections that all clients of a database share. */
-export const SERVER_CONNECTIONS = 2;
+/** Connections that all clients of a database share, as few as the product promises to serve on. */
+const SERVER_CONNECTIONS = 2;
 /** Milliseconds for a start on a busy machine. */
 const START_LIMIT_MS = 30_000;
 const POLL_MS = 20;
@@ -54,8 +54,11 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-/** Starts PgBouncer in front of the server of `url`, for its login alone. It ends with this process at the latest. */
-export async function startPooler(url: string): Promise<Pooler> {
+/**
+ * Starts PgBouncer in front of the server of `url`, for its login alone, with so many connections to each database. It ends with
+ * this process at the latest.
+ */
+export async function startPooler(url: string, serverConnections = SERVER_CONNECTIONS): Promise<Pooler> {
   const { hostname, port, username, password } = new URL(url);
   const own = await freePort();
   const folder = await mkdtemp(join(tmpdir(), "acp-pooler-"));
@@ -72,7 +75,7 @@ export async function startPooler(url: string): Promise<Pooler> {
     "auth_type = plain",
     `auth_file = ${users}`,
     "pool_mode = transaction",
-    `default_pool_size = ${SERVER_CONNECTIONS}`,
+    `default_pool_size = ${serverConnections}`,
     "max_client_conn = 5000",
     // Seconds between its attempts to reach a server that was away.
     "server_login_retry = 1",

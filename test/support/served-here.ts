@@ -9,6 +9,7 @@ import { prepareFirstStart } from "../../src/registry/first-start.ts";
 import { createServiceLog } from "../../src/server/service-log.ts";
 import { traceSettingsFrom } from "../../src/tracing/settings.ts";
 import { removeAll } from "./database.ts";
+import { poolerSettingsOf } from "./pooler.ts";
 import { environmentOf, KEPT_OUTPUT } from "./server.ts";
 
 /** A service that listens. */
@@ -46,7 +47,9 @@ export async function serveHere({ databaseUrl, env = {}, ...parts }: ServedHereO
   const adminKey = env.ACP_ADMIN_KEY ?? randomBytes(24).toString("hex");
   const ports = { ACP_HTTP_PORT: "0", ACP_GRPC_PORT: "0" };
   const base = { ACP_DATA_DIR: folder, ACP_ADMIN_KEY: adminKey, ACP_MCP_HOMES: homes };
-  const config = loadConfig(environmentOf({ ...ports, ...base, ...env }));
+  // A database that is named would make it wait for balancers.
+  const pooler = { ...poolerSettingsOf(databaseUrl), ACP_LAME_DUCK_MS: "0" };
+  const config = loadConfig(environmentOf({ ...ports, ...base, ...pooler, ...env }));
   const { dataDir } = config;
   let output = "";
   const write = (line: string): void => {

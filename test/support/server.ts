@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import "./scratch.ts";
+import { poolerSettingsOf } from "./pooler.ts";
 import type { ServedHere } from "./served-here.ts";
 
 /** How a server is started. */
@@ -138,7 +139,8 @@ export async function startServer({ databaseUrl, env = {}, account }: ServerOpti
     // No balancer looks at it.
     ACP_LAME_DUCK_MS: "0",
   };
-  const database = databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl, ...KEYS };
+  const database =
+    databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl, ...poolerSettingsOf(databaseUrl), ...KEYS };
   const child = spawn(process.execPath, [MAIN], {
     env: environmentOf({ ...base, ...database, ...env }),
     stdio: ["ignore", "pipe", "pipe"],

@@ -15,7 +15,7 @@ import { areEqual } from "../../src/verify/bytes.ts";
 import { isConsistent, rootFromInclusion } from "../../src/verify/merkle.ts";
 import { naiveLeaf, naiveTree } from "../log/naive-tree.ts";
 import { withOwner } from "../support/owner.ts";
-
+import { directUrlOf } from "../support/pooler.ts";
 import { readNote } from "./read-note.ts";
 
 /** Settings of a round. */
@@ -138,6 +138,7 @@ const readRows = (url: string): Promise<Row[]> =>
 async function openVault(url: string, cleanup: AsyncDisposableStack): Promise<{ vault: Vault; agentId: string }> {
   const database = await openDatabase({
     url,
+    directUrl: directUrlOf(url),
     poolSize: 5,
     log: SILENT_LOG,
   });

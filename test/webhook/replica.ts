@@ -3,6 +3,7 @@ import { type Database, openDatabase } from "../../src/store/database.ts";
 import { createEncryptor } from "../../src/store/encryptor.ts";
 import { Webhooks, type WebhooksOptions } from "../../src/webhook/webhooks.ts";
 import { SILENT_LOG } from "../support/database.ts";
+import { directUrlOf } from "../support/pooler.ts";
 
 /** The database and the logs of one process. */
 export interface Replica {
@@ -30,7 +31,7 @@ export function createQuickWebhooks(
 
 /** Opens a database as a process does. */
 export async function openReplica(url: string): Promise<Replica> {
-  const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG });
+  const database = await openDatabase({ url, directUrl: directUrlOf(url), poolSize: 5, log: SILENT_LOG });
   const logs = await createWorkspaceLogs(database, SILENT_LOG);
   return {
     database,
