@@ -305,7 +305,7 @@ describe("the hooks of coding agents", () => {
     ["an error of an MCP server", { tool_response: { content: [], isError: true } }, "failed", "the tool failed"],
     [
       "the event of a failure",
-      { hook_event_name: "PostToolUseFailure", error: "no such file: /home/ada/secret", is_interrupt: false },
+      { hook_event_name: "PostToolUseFailure", error: "no such file: /srv/ada/secret", is_interrupt: false },
       "failed",
       "the tool failed",
     ],
