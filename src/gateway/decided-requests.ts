@@ -92,11 +92,13 @@ export class DecidedRequests {
       await reply.finish(createError(id, RPC_CODES.invalidParams, subject));
       return true;
     }
-    if (exchange.endpoint.continues?.(request.method, params) === true) {
+    // As it would be forwarded: a client may leave empty arguments out.
+    const continued = withArguments(request, subject, subject.arguments);
+    if (exchange.endpoint.continues?.(request.method, continued.params ?? {}) === true) {
       const ended = await ends.endOf(caller);
       if (ended !== undefined) throw ended;
-      call.outcome = forwarding.takeWaiting(exchange, request);
-      return forwarding.forward(exchange, request, call);
+      call.outcome = forwarding.takeWaiting(exchange, continued);
+      return forwarding.forward(exchange, continued, call);
     }
     const { tool, isTool, arguments: args } = subject;
     const review: ToolCall["review"] = isTool ? (age) => lists.tool(exchange, params, tool, age) : undefined;

@@ -1,6 +1,7 @@
 import type { Client } from "@modelcontextprotocol/client";
 import { expect } from "chai";
 import { connectStateless, type GatewayService, startGateway } from "./harness.ts";
+import { decisionsOf, settledOutcome } from "./outcomes.ts";
 import { type SessionServer, startSessionServer } from "./session-server.ts";
 import { until } from "./until.ts";
 
@@ -101,6 +102,16 @@ describe("input that a server with sessions asks of a stateless client", () => {
   it("comes in as many rounds as the tool asks, one after the other or at once.", async () => {
     expect(textOf(await (await connect(["Ada", "Bob"])).callTool({ name: "pair" }))).to.equal("Ada and Bob");
     expect(textOf(await (await connect(["Ada", "Bob"])).callTool({ name: "both" }))).to.equal("Ada and Bob");
+  });
+
+  it("belongs to one call, whose outcome its last round settles.", async () => {
+    const count = async () => (await decisionsOf(gateway, gateway.agentId)).length;
+    const client = await connect(["Ada", "Bob"]);
+    const before = await count();
+    await client.callTool({ name: "pair" });
+    const outcome = await settledOutcome(gateway, gateway.agentId);
+    expect(outcome).to.include({ status: "succeeded", reported_by: "gateway" });
+    expect((await count()) - before).to.equal(1);
   });
 
   it("may be a message of the client's model, or its roots.", async () => {

@@ -9,6 +9,7 @@ import {
   type GatewayServiceProcess,
   startGatewayProcess,
 } from "./harness.ts";
+import { decisionsOf, settledOutcome } from "./outcomes.ts";
 import { until } from "./until.ts";
 
 /** An MCP server over standard streams that says what it sees, and ends when it is told to. */
@@ -61,6 +62,19 @@ describe("an MCP server that is a command", () => {
 
   for (const connect of [connectStateful, connectStateless]) {
     const generation = connect === connectStateful ? "with a session" : "stateless";
+    it(`has its calls reported, and those that it does not live to answer left open (${generation}).`, async () => {
+      const agentId = await gateway.agent();
+      const client = asking(await connect(gateway.urlOf("own"), { ...gateway.headers, "x-agent-id": agentId }));
+      const ask = (name: string) => client.request({ method: "tools/call", params: { name, arguments: {} } });
+      await ask("env");
+      expect((await settledOutcome(gateway, agentId))?.status).to.equal("succeeded");
+      const fault = await ask("crash").catch((error: unknown) => error);
+      expect(String(fault)).to.contain("`own`");
+      const [, crashed] = await decisionsOf(gateway, agentId);
+      expect(crashed?.outcome?.status).to.equal("pending");
+      await client.close();
+    });
+
     it(`inherits nothing, and gets its own environment (${generation}).`, async () => {
       const client = asking(await connect(gateway.urlOf("own"), gateway.headers));
       const result = await client.request({ method: "tools/call", params: { name: "env", arguments: {} } });
