@@ -8,6 +8,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ClientJob, JournalLine, PaymentPlan } from "./payment-plans.ts";
 
 const RETRY_MS = 50;
+/** Refusals that say nothing of what was done: the call is made again, as without an answer. */
+const UNANSWERED = ["DEADLINE_EXCEEDED", "OVERLOADED", "SHUTTING_DOWN", "STORE_UNAVAILABLE"];
 /** Refusals of a claim: another has it, or the action may not be run any more. */
 const UNCLAIMED = ["ALREADY_CLAIMED", "CLAIM_REFUSED"];
 /** Refusals of a resolution: another client has resolved it, or its time is over. */
@@ -102,7 +104,7 @@ class PayingClient {
       if (answer?.error === undefined && answer !== undefined) return answer;
       const reason = answer?.error?.details[0]?.reason ?? answer?.error?.status;
       if (reason !== undefined && refusals.includes(reason)) return answer as Answer;
-      if (reason !== undefined && reason !== "STORE_UNAVAILABLE" && reason !== "SHUTTING_DOWN") {
+      if (reason !== undefined && !UNANSWERED.includes(reason)) {
         await this.#append({ kind: "unexpected", what: `${path} ${JSON.stringify(body)}: ${JSON.stringify(answer)}` });
         return answer as Answer;
       }
