@@ -99,6 +99,8 @@ export async function startPooler(url: string, serverConnections = SERVER_CONNEC
     url: pooled.href,
     async stop() {
       process.removeListener("exit", kill);
+      // Its end is awaited, so it keeps the process until then.
+      child.ref();
       kill();
       await ended;
       await rm(folder, { recursive: true, force: true });
