@@ -70,6 +70,8 @@ interface ReadNeeds {
   readonly faults: readonly NeedFault[];
   /** True once every list was read or failed. */
   readonly isRead: boolean;
+  /** True once every list was read or failed a first time: what is shown then stays in its place, but for what is new. */
+  readonly isTried: boolean;
   /** Time since which everything shown is known, epoch milliseconds; undefined while something was never read. */
   readonly readAtMs: number | undefined;
 }
@@ -172,6 +174,7 @@ function useReadNeeds(): ReadNeeds {
       .filter(({ query }) => query.isError)
       .map(({ what, query }) => ({ what, error: query.error, retry: () => void query.refetch() })),
     isRead: sources.every(({ query }) => !query.isPending),
+    isTried: sources.every(({ query }) => !query.isPending || query.failureCount > 0),
     readAtMs: readAt === 0 ? undefined : readAt,
   };
 }

@@ -14,13 +14,13 @@ import { type NeedRow, rowsFrom } from "./need-rows.tsx";
 export function NeedsCard() {
   const needs = useNeeds();
   const total = useNeedTotal();
-  const { faults, isRead, isLive, readAtMs } = needs;
-  const rows = rowsFrom(needs);
+  const { faults, isRead, isTried, isLive, readAtMs } = needs;
+  const rows = isTried ? rowsFrom(needs) : [];
   const { value: shown, handlers } = useHeld(rows);
   const known = new Set(shown.map(keyOf));
   const held = rows.filter((row) => !known.has(keyOf(row))).length;
   return (
-    <section className="card stack needs" aria-label="What needs you">
+    <section className={isTried ? "card stack needs" : "card stack needs is-looking"} aria-label="What needs you">
       <div className="needs-head">
         <h2>What needs you {total === 0 ? null : <span className="nav-count">{total.toLocaleString("en")}</span>}</h2>
         <p className="hint">
