@@ -48,7 +48,8 @@ describe("claims of allowed actions", () => {
       expect(await claim(decisionId, claimId.toUpperCase(), replica)).to.deep.equal(first);
       expect(await reasonOf(claim(decisionId, randomUUID(), replica))).to.equal("ALREADY_CLAIMED");
       const { decision } = await replica.enforcement.getDecision({ decisionId });
-      expect(decision?.claim).to.deep.equal(first.claim);
+      // Only reads name who claimed.
+      expect(decision?.claim).to.deep.equal({ ...first.claim, claimedByName: "first admin" });
       expect(decision?.outcome?.status).to.equal(OutcomeStatus.PENDING);
     }
   });
@@ -102,7 +103,9 @@ describe("claims of allowed actions", () => {
       expect([values.length, errors.length]).to.deep.equal("claimId" in init ? [0, 100] : [1, 99]);
       for (const error of errors) expect(await reasonOf(Promise.reject(error))).to.equal("ALREADY_CLAIMED");
       const { decision } = await workspace.enforcement.getDecision({ decisionId });
-      if (values[0] !== undefined) expect(decision?.claim).to.deep.equal(values[0].claim);
+      if (values[0] !== undefined) {
+        expect(decision?.claim).to.deep.equal({ ...values[0].claim, claimedByName: "first admin" });
+      }
     }
   });
 

@@ -107,7 +107,7 @@ describe("the metrics of decisions", () => {
 
   it("agree with the log, whose batches have as many decisions.", async () => {
     const count = await withOwner(service.database.url, async (client) => {
-      const { rows } = await client.query("select count(*)::int from ledger_entry where decision is not null");
+      const { rows } = await client.query("select count(*)::int from ledger_entry where kind = 0");
       return (rows[0] as { count: number }).count;
     });
     const samples = await metricsOf(service.http);
