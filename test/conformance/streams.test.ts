@@ -12,6 +12,10 @@ interface Heard {
   readonly failure: Answer | undefined;
 }
 
+/** Tests for a message that a long run sends now and then: how often depends on the machine. */
+const isProgress = (message: JsonValue): boolean =>
+  typeof message === "object" && message !== null && "progress" in message;
+
 /** Reads a stream until it has what is wanted; `during` is made on the way. */
 async function listen(wire: Wire, caseRun: CaseRun, each: StreamCase): Promise<Heard> {
   const { want = [], during = [], during_after: after = 0, ends = false } = each;
@@ -20,6 +24,7 @@ async function listen(wire: Wire, caseRun: CaseRun, each: StreamCase): Promise<H
   const messages: JsonValue[] = [];
   try {
     for await (const message of wire.stream(streamMethodOf(each.call), caseRun.fill(each.request ?? {}), options)) {
+      if (messages.length > 0 && isProgress(message)) continue;
       messages.push(caseRun.normalise(message));
       if (messages.length === after) await caseRun.prepare(during);
       if (messages.length === want.length && !ends) break;

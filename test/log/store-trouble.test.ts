@@ -142,10 +142,13 @@ describe("a commit that fails under the lock of the log's end", () => {
         decideOn(log, known),
         ...slow.map((each) => log.append(each.action, { ...steps(each.action), decide: each.decide }, () => false)),
       ]);
-      expect(results.map(({ status }) => status)).to.deep.equal(["fulfilled", "rejected", "rejected", "rejected"]);
+      const [ofKnown, ofFirst, ...others] = results.map(({ status }) => status);
+      expect([ofKnown, ofFirst]).to.deep.equal(["fulfilled", "rejected"]);
       await log.idle();
       const sealed = decisionsOf(await readLog(workspace.url)).map(({ decision_id }) => decision_id);
-      expect(sealed).to.deep.equal([known.decisionId]);
+      // A busy machine may leave the last ones to a batch of their own, which succeeds.
+      const later = slow.slice(1).filter((_, index) => others[index] === "fulfilled");
+      expect(sealed).to.have.members([known.decisionId, ...later.map(({ action: { decisionId } }) => decisionId)]);
     }));
 });
 
