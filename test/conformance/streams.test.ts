@@ -13,8 +13,10 @@ interface Heard {
 }
 
 /** Tests for a message that a long run sends now and then: how often depends on the machine. */
-const isProgress = (message: JsonValue): boolean =>
-  typeof message === "object" && message !== null && "progress" in message;
+const isProgress = (message: JsonValue): boolean => {
+  const { progress } = message as { readonly progress?: JsonValue };
+  return progress !== undefined && progress !== null;
+};
 
 /** Reads a stream until it has what is wanted; `during` is made on the way. */
 async function listen(wire: Wire, caseRun: CaseRun, each: StreamCase): Promise<Heard> {
