@@ -27,6 +27,8 @@ export interface KillReport {
 }
 
 const ACTION = "killed.act";
+/** Kills of a run whose processes start slowly. */
+const LEAST_KILLS = 2;
 
 async function faultOfLog({ http }: TestServer, { workspaceId, apiKey }: FireWorkspace): Promise<string | undefined> {
   const { code, stderr } = await agentctl(["vault", "verify"], { AGENTCTL_URL: http, AGENTCTL_KEY: apiKey });
@@ -49,7 +51,7 @@ export async function runKills(databaseUrl: string, size: KillSize): Promise<Kil
     workspaces.push(await createFireWorkspace(first, `killed-${workspaces.length}`));
   const load = startRetryingCallers(servers, workspaces, size.callers, ACTION);
   let kills = 0;
-  for (const end = performance.now() + size.seconds * 1_000; performance.now() < end; kills++) {
+  for (const end = performance.now() + size.seconds * 1_000; performance.now() < end || kills < LEAST_KILLS; kills++) {
     await delay(size.everyMs);
     const killed = Math.floor(Math.random() * servers.length);
     await servers[killed]?.kill();
