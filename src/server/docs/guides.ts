@@ -37,6 +37,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
       guide("operators", "Operators", "src/policy/operators/GUIDE.md"),
       guide("expressions", "Expressions", "src/policy/when/GUIDE.md"),
       guide("limits", "Limits and sequences", "src/state/counters/GUIDE.md"),
+      guide("money", "Money", "src/state/counters/MONEY.md"),
       guide("dry-runs", "Dry runs", "src/dryrun/README.md"),
     ],
   },
