@@ -16,7 +16,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 try {
   console.log("Starting a control plane with its own database, and an MCP filesystem server behind its gateway …");
   const stage = await setStage(cleanup);
-  const story = new Story(stage, createPerson(stage, isAutomatic));
+  const story = new Story(stage, createPerson(stage, isAutomatic), cleanup);
   await story.tell();
   const { differences } = story;
   console.log(differences.length === 0 ? "\nEverything came out as told." : `\n${differences.length} differ.`);

@@ -23,7 +23,11 @@ export interface DemoAgent {
 }
 
 /** Calls the REST interface with the administrator's key. Rejects with the response if it reports an error. */
-export type RestCall = (method: "GET" | "POST", path: string, body?: unknown) => Promise<Record<string, unknown>>;
+export type RestCall = (
+  method: "GET" | "PATCH" | "POST",
+  path: string,
+  body?: unknown,
+) => Promise<Record<string, unknown>>;
 
 /** A control plane in front of the MCP filesystem server, and two agents. */
 export interface Stage {

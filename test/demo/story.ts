@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runAgentctl } from "../../src/cli/run.ts";
+import { POT, setPayers } from "./payments.ts";
 import { nextAsk, type Person } from "./person.ts";
 import { type DemoAgent, LISTINGS_A_MINUTE, SERVER, type Stage, type ToolResult } from "./stage.ts";
 
@@ -9,13 +10,15 @@ import { type DemoAgent, LISTINGS_A_MINUTE, SERVER, type Stage, type ToolResult 
 export class Story {
   readonly #stage: Stage;
   readonly #person: Person;
+  readonly #cleanup: AsyncDisposableStack;
   #chapters = 0;
   /** What came out differently. */
   readonly differences: string[] = [];
 
-  constructor(stage: Stage, person: Person) {
+  constructor(stage: Stage, person: Person, cleanup: AsyncDisposableStack) {
     this.#stage = stage;
     this.#person = person;
+    this.#cleanup = cleanup;
   }
 
   async tell(): Promise<void> {
@@ -23,6 +26,7 @@ export class Story {
     const blocked = await this.#blocked();
     await this.#waitForYou();
     await this.#sharedLimit();
+    await this.#sharedBudget();
     const certificate = await this.#revoked();
     await this.#proof(blocked, certificate);
   }
@@ -75,6 +79,32 @@ export class Story {
     }
     const isExact = ran.indexOf(false) === LISTINGS_A_MINUTE;
     this.#check(isExact, `the first ${LISTINGS_A_MINUTE} ran and the next did not, although no agent made more than 3`);
+  }
+
+  async #sharedBudget(): Promise<void> {
+    await this.#chapter(
+      `ann, ben and cas pay from one pot of ${POT} EUR. What fails comes back, what nobody knows stays reserved.`,
+    );
+    const payers = await setPayers(this.#stage, this.#cleanup);
+    const pay = async (...[name, amount, bank]: Parameters<typeof payers.pay>) => {
+      const payment = await payers.pay(name, amount, bank);
+      const failed = bank === undefined ? `blocked (${payment.fault})` : `the bank ${bank}`;
+      const ended = payment.fault === undefined ? "it is paid" : failed;
+      this.#say(`${name} pays ${amount} EUR: ${ended}; ${await payers.remaining()} EUR still fit`);
+      return payment;
+    };
+    await pay("ann", 60);
+    await pay("ben", 30, "refuses");
+    const silent = await pay("cas", 40, "is silent");
+    const tooMuch = await pay("ann", 5);
+    await payers.whenUnknown(silent.decisionId);
+    this.#say("nobody knows whether cas paid; you look at the bank's statement: no payment");
+    const settled = await this.#agentctl("decisions", "settle", silent.decisionId, "failed");
+    const fits = await pay("ann", 5);
+    this.#check(
+      tooMuch.fault === "AgentBlockedError" && settled && fits.fault === undefined,
+      "the pot held, ben's amount came back at once, and cas's when you settled it",
+    );
   }
 
   async #revoked(): Promise<Record<string, unknown>> {
