@@ -113,7 +113,8 @@ describe("the commands that rotate the keys of two replicas", () => {
   const admin = (): string => env.ACP_ADMIN_KEY ?? "";
 
   async function call(method: string, path: string, body?: object, key = admin()): Promise<Record<string, unknown>> {
-    const headers = { "x-api-key": key, "content-type": "application/json" };
+    // A replica starts again at its port: a connection that was kept open would belong to the one that ended.
+    const headers = { "x-api-key": key, "content-type": "application/json", connection: "close" };
     const sent = body === undefined ? {} : { body: JSON.stringify(body) };
     const url = `${replicas.find((each) => each !== undefined)?.http}${path}`;
     return (await (await fetch(url, { method, headers, ...sent })).json()) as Record<string, unknown>;
