@@ -83,15 +83,17 @@ const writeBudget = objectWriter<BudgetState>({
   remaining: ({ remaining }) => json(remaining),
 });
 
-/** Writes an amount that an action reserves. */
-const writeReservation = objectWriter<Reservation>({
+/** Writers of the members of an amount that an action reserves. */
+export const RESERVATION_MEMBERS: Readonly<Record<string, (reservation: Reservation) => string | undefined>> = {
   pot: ({ pot }) => json(pot),
   millionths: ({ millionths }) => json(millionths),
   currency: ({ currency }) => json(currency),
   release: ({ release }) => json(release),
   unit: ({ unit }) => json(unit),
   outcomes: ({ outcomes }) => (outcomes === undefined ? undefined : json(outcomes)),
-});
+};
+
+const writeReservation = objectWriter<Reservation>(RESERVATION_MEMBERS);
 
 /** Writes a counter or budget. `remaining` is left out, because it follows from limit and count, and the counts of a budget. */
 const writeLimit = objectWriter<LimitState>({

@@ -18,7 +18,7 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import type { EntryColumn } from "../store/sql/append-entries.ts";
 import { canonicalJson } from "../tree/canonical.ts";
 import { json, listText, objectWriter } from "./canonical-object.ts";
-import type { DecisionPlace } from "./entry.ts";
+import { type DecisionPlace, RESERVATION_MEMBERS } from "./entry.ts";
 import type { DecisionReceipt } from "./receipts.ts";
 
 /** A decision with all entries about it. */
@@ -79,12 +79,7 @@ const claimOf = ({ draft }: Sealing) => (draft.type === "claim" ? draft : undefi
 const outcomeOf = ({ draft }: Sealing) => (draft.type === "outcome" ? draft : undefined);
 
 const writeReported = objectWriter<ReportedAmount>({
-  pot: ({ pot }) => json(pot),
-  millionths: ({ millionths }) => json(millionths),
-  currency: ({ currency }) => json(currency),
-  release: ({ release }) => json(release),
-  unit: ({ unit }) => json(unit),
-  outcomes: ({ outcomes }) => (outcomes === undefined ? undefined : json(outcomes)),
+  ...RESERVATION_MEMBERS,
   was: ({ was }) => json(was),
   held: ({ held }) => json(held),
   captured: ({ captured }) => json(captured),
