@@ -66,17 +66,6 @@ for (const file of globSync(join(out, "lib/**/*.d.ts"))) {
   writeFileSync(file, text.replace(/((?:from|import\()\s*"\.{1,2}\/[^"]+)\.ts"/g, '$1.js"'));
 }
 run("buf", "generate", "--template", "src/client/buf.gen.yaml", "--output", out);
-// Descriptors as bytes instead of as base64, whose names gzip does not find again: a page loads less.
-for (const file of globSync(join(out, "gen/**/*_pb.js"))) {
-  const text = readFileSync(file, "utf8");
-  writeFileSync(
-    file,
-    text.replace(/fileDesc\("([^"]+)"/, (_, base64: string) => {
-      const bytes = JSON.stringify(Buffer.from(base64, "base64").toString("latin1"));
-      return `fileDesc(/*@__PURE__*/ btoa(${bytes})`;
-    }),
-  );
-}
 const manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Manifest;
 const tools = JSON.parse(readFileSync(join(ROOT, ".ci/package.json"), "utf8")) as { readonly devDependencies: object };
 const published = manifestFrom(manifest, tools.devDependencies);
