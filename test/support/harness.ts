@@ -395,13 +395,13 @@ function shorthandsOf(first: Replica, workspaceId: string) {
 }
 
 /** Runs a test in a workspace of its own, which is closed however the test ends. */
-export async function withWorkspace(
+export async function withWorkspace<T>(
   options: WorkspaceOptions,
-  use: (workspace: TestWorkspace) => Promise<void>,
-): Promise<void> {
+  use: (workspace: TestWorkspace) => Promise<T>,
+): Promise<T> {
   const workspace = await openWorkspace(options);
   try {
-    await use(workspace);
+    return await use(workspace);
   } finally {
     await workspace.close();
   }
