@@ -304,7 +304,7 @@ export class Forwarding {
 
   #tooLarge(exchange: Exchange, id: RpcId, excess: string, call: OpenCall | undefined): RpcResponse {
     const { server, generation } = exchange;
-    // What the server answered is not known.
+    // The answer of the server is unknown.
     call?.outcome?.leaveOpen();
     const error = tooLargeError(id, server.name, excess);
     const message = error.error?.message ?? "";

@@ -92,7 +92,7 @@ interface HookSettings {
   readonly holdMs: number;
   /** Answer if nobody approves in time. */
   readonly whenPending: "deny" | "ask";
-  /** Whether the outcome of an allowed call is reported: by an event after the tool, at once since no tool runs, or not. */
+  /** The report of an allowed call: by an event after the tool, at once because no tool runs, or never. */
   readonly outcome: "reported" | "cancelled" | "none";
 }
 

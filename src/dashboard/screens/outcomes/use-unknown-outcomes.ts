@@ -129,7 +129,7 @@ async function follow(
     if (!isOpen) {
       isOpen = true;
       setIsLive(true);
-      // What happened before a watch without a cursor is not sent.
+      // A watch without a cursor begins with the present.
       if (cursor === "") readSoon();
     }
     cursor = message.cursor;

@@ -239,7 +239,7 @@ interface LimitUse {
   readonly mark: string;
   /** Actions or amounts that are limited. */
   readonly what: string;
-  /** What still passes, up to the word for the decision that follows. */
+  /** Words for the rest of the limit, up to the word for the decision that follows. */
   readonly next: string;
 }
 
