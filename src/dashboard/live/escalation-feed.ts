@@ -12,6 +12,8 @@ import { followStream } from "../../client/follow-stream.ts";
 export interface EscalationsNow {
   /** True while the stream delivers. */
   readonly isLive: boolean;
+  /** True once the stream delivered or failed a first time. */
+  readonly isTried: boolean;
   /** Pending escalations, oldest first. */
   readonly pending: readonly Escalation[];
   /** Escalations resolved while the page was open, newest first. */
@@ -48,8 +50,9 @@ export class EscalationFeed {
   readonly #createdListeners = new Set<OnCreated>();
   readonly #pending = new Map<string, Escalation>();
   #resolved: readonly Escalation[] = [];
-  #now: EscalationsNow = { isLive: false, pending: [], resolved: [] };
+  #now: EscalationsNow = { isLive: false, isTried: false, pending: [], resolved: [] };
   #isLive = false;
+  #isTried = false;
   #isStale = false;
   #cursor = "";
 
@@ -128,8 +131,9 @@ export class EscalationFeed {
   }
 
   #setLive(isLive: boolean): void {
-    if (this.#isLive === isLive) return;
+    if (this.#isLive === isLive && this.#isTried) return;
     this.#isLive = isLive;
+    this.#isTried = true;
     this.#tell();
   }
 
@@ -140,7 +144,7 @@ export class EscalationFeed {
     setTimeout(() => {
       this.#isStale = false;
       const pending = [...this.#pending.values()].sort((a, b) => createdAt(a) - createdAt(b));
-      this.#now = { isLive: this.#isLive, pending, resolved: this.#resolved };
+      this.#now = { isLive: this.#isLive, isTried: this.#isTried, pending, resolved: this.#resolved };
       for (const listener of this.#listeners) listener();
     }, TOGETHER_MS);
   }

@@ -183,7 +183,7 @@ function useReadNeeds(): ReadNeeds {
 export function useNeeds(): Needs {
   const needs = useReadNeeds();
   const now = useNow(LOOK_EVERY_MS);
-  const { pending, isLive } = useEscalations();
+  const { pending, isLive, isTried } = useEscalations();
   const byExpiry = useMemo(
     () =>
       pending
@@ -194,7 +194,13 @@ export function useNeeds(): Needs {
   const firstLater = byExpiry.findIndex(({ expiresMs }) => expiresMs - now >= SOON_MS);
   const soon = firstLater === -1 ? byExpiry.length : firstLater;
   const escalations = byExpiry.map(({ escalation }) => escalation);
-  return { ...needs, expiring: escalations.slice(0, soon), waiting: escalations.slice(soon), isLive };
+  return {
+    ...needs,
+    isTried: needs.isTried && isTried,
+    expiring: escalations.slice(0, soon),
+    waiting: escalations.slice(soon),
+    isLive,
+  };
 }
 
 /** Number of things that wait on a screen, with the words for it. */
