@@ -93,10 +93,14 @@ const shiftsOf = (page: Page): Promise<Shifts> =>
     return (window as unknown as { shifts: Shifts }).shifts;
   });
 
-/** Waits until nothing is read any more and every image of the page stands still. */
+/** Waits until nothing is read any more, and everything has its size. */
 async function settle(page: Page): Promise<void> {
   await page.waitForFunction(() => document.querySelector("main .loading, [role=dialog] .loading") === null);
-  await page.evaluate(() => document.fonts.ready.then(() => undefined));
+  await page.evaluate(async () => {
+    await document.fonts.ready;
+    // Charts take a new width in the frame after the one that has it.
+    for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+  });
 }
 
 /** Opens each view, and looks at it at each width in each theme. */
