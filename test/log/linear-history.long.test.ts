@@ -25,6 +25,7 @@ async function live(history: RandomHistory): Promise<void> {
     const calls = Array.from({ length: BURST }, () => history.intercept());
     await Promise.all([...calls, history.step(), history.step(), history.step()]);
   }
+  await history.actUnderCountForBoth();
 }
 
 /** Asserts that replaying the log on one thread gives every decision again. */

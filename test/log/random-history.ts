@@ -28,6 +28,8 @@ export interface RandomHistory {
   step(): Promise<void>;
   /** Does an intercept. */
   intercept(): Promise<void>;
+  /** Acts for a principal under a rule that counts for both. Chance alone may leave this out of a history. */
+  actUnderCountForBoth(): Promise<void>;
 }
 
 const ACTION_TYPES = ["pay", "pay.send", "Pay.Refund", "read", "write", "delete.file"];
@@ -195,6 +197,16 @@ export async function startRandomHistory(
     await test.intercept({ ...request(), agentId: chance(90) ? grantee : pick(cast.agents), ...under }, replica());
   };
 
+  const actUnderCountForBoth = async (): Promise<void> => {
+    const { agents, authority, mandates } = replica();
+    const register = async () => (await agents.registerAgent({ name: "counted for both" })).agent?.agentId ?? "";
+    const [principal, agentId] = [await register(), await register()];
+    const rule = velocityRule(1_000, { scope: Scope.AGENT, windowSeconds: 3600n, matchActionTypes: ["pay.send"] });
+    await mandates.createMandate({ name: `for both ${below(1e9)}`, rules: [rule] });
+    await authority.createGrant({ grantorAgentId: principal, granteeAgentId: agentId, actionTypes: ["pay.send"] });
+    await test.intercept({ agentId, onBehalfOf: principal, actionType: "pay.send", actionContent: "" }, replica());
+  };
+
   const request = (): Request => ({
     agentId: pick(cast.agents),
     actionType: pick(ACTION_TYPES),
@@ -249,6 +261,7 @@ export async function startRandomHistory(
   await publish();
   return {
     intercept,
+    actUnderCountForBoth,
     async step() {
       try {
         await draw()();
