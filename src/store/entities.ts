@@ -65,7 +65,10 @@ export const ApiKeyEntity = defineEntity({
   },
 });
 
-/** A person who signed in to a workspace, by issuer and subject, with what stands beside their name in the log. */
+/**
+ * A person who signed in to a workspace, by issuer and subject, with what stands beside their name in the log. `groups` are those
+ * that the issuer named at `checkedAtMs`; none if it was never asked.
+ */
 export const PersonEntity = defineEntity({
   name: "Person",
   tableName: "person",
@@ -76,6 +79,8 @@ export const PersonEntity = defineEntity({
     email: p.text().nullable(),
     displayName: p.text().nullable(),
     signedInAtMs: p.bigint("number"),
+    groups: p.array<string>().default([]),
+    checkedAtMs: p.bigint("number").nullable(),
   },
 });
 

@@ -571,6 +571,13 @@ const HOOK_CALLS = [
 /** The decision that allowed the call which made a task, until its end is reported. */
 const TASK_DECISIONS = [`alter table mcp_task add column decision_id text collate "C"`];
 
+/** Groups of a person as their issuer gave them last, and when that was; null until it is asked. */
+const PERSON_GROUPS = [
+  `alter table person
+    add column groups text[] not null default '{}',
+    add column checked_at_ms bigint`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -597,4 +604,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0021-overdrawn-entries", statements: OVERDRAWN_ENTRIES },
   { name: "0022-hook-calls", statements: HOOK_CALLS },
   { name: "0023-task-decisions", statements: TASK_DECISIONS },
+  { name: "0024-person-groups", statements: PERSON_GROUPS },
 ];
