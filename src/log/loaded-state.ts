@@ -1,3 +1,4 @@
+import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { foldChange } from "../state/fold.ts";
@@ -174,7 +175,9 @@ export class LoadedState {
       missing.map(({ decisionId }) => decisionId),
     );
     const failed = new Set<PendingItem>();
+    const turns = new Turns();
     for (const item of missing) {
+      await turns.giveWay();
       const result = read(item.decisionId);
       if (result instanceof ControlPlaneError) {
         failed.add(item);

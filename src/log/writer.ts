@@ -49,6 +49,8 @@ interface FollowUpOptions {
  * Characters of text in a batch after which the event loop gets a turn before the next batch: such a batch takes milliseconds.
  */
 const LARGE_BATCH_TEXT = 65_536;
+/** Maximum claims and reports whose decisions one statement reads. */
+const MAX_SHARED_READ = 64;
 /** Time between sweeps of expired authority, milliseconds: a sweep visits all authority that has not ended. */
 const SWEEP_MS = 60_000;
 
@@ -82,6 +84,11 @@ export class WorkspaceLog {
   #lastBatchSize = 0;
   /** True after a batch with much text, until the event loop has had its turn. */
   #owesTurn = false;
+
+  /** Claims and reports whose decisions the next read finds; undefined if no read waits. */
+  #nextRead: PendingFollowUp[] | undefined;
+  /** The end of all reads so far. */
+  #reads: Promise<void> = Promise.resolve();
 
   #usedAt = performance.now();
   #sweptAt = this.#usedAt;
@@ -183,12 +190,28 @@ export class WorkspaceLog {
     };
     try {
       // Read before its turn, so that the batches in flight do not wait for it.
-      const [loaded] = await this.#loaded.loadDecisions(this.#database.pool, [item]);
-      if (loaded !== undefined) this.#enqueue(item);
+      this.#readDecisionOf(item);
       return await promise;
     } finally {
       this.#loaded.forgetDecision(item);
       place.release();
+    }
+  }
+
+  /** Reads the decision of an item and enqueues it, or rejects it. Items that come while a read is under way share the next one. */
+  #readDecisionOf(item: PendingFollowUp): void {
+    if (this.#nextRead !== undefined && this.#nextRead.length < MAX_SHARED_READ) return void this.#nextRead.push(item);
+    const items = [item];
+    this.#nextRead = items;
+    this.#reads = this.#reads.then(() => this.#readDecisions(items));
+  }
+
+  async #readDecisions(items: readonly PendingFollowUp[]): Promise<void> {
+    if (this.#nextRead === items) this.#nextRead = undefined;
+    try {
+      for (const item of await this.#loaded.loadDecisions(this.#database.pool, items)) this.#enqueue(item);
+    } catch (error) {
+      rejectAll(items, error);
     }
   }
 

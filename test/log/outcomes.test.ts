@@ -265,6 +265,22 @@ describe("outcomes of allowed actions", () => {
     expect((await outcomeOf(decisionId))?.amount).to.equal(values[0]?.outcome?.amount);
   });
 
+  it("fail alone where a hundred come at once, some for unknown or blocked actions.", async () => {
+    const allowed = await Promise.all(Array.from({ length: 70 }, () => allow()));
+    const blocked = await Promise.all(Array.from({ length: 10 }, () => allow({ actionType: "delete" })));
+    const unknown = Array.from({ length: 20 }, () => `dec_${randomUUID()}`);
+    const ids = [...unknown.slice(0, 10), ...allowed, ...blocked, ...unknown.slice(10)];
+    const report = (decisionId: string) => workspace.enforcement.reportOutcome({ decisionId, status: SUCCEEDED });
+    const calls = ids.map(async (id) =>
+      allowed.includes(id) ? (await report(id)).outcome?.status : reasonOf(report(id)),
+    );
+    const wanted = ids.map((id) => {
+      if (unknown.includes(id)) return "DECISION_NOT_FOUND";
+      return blocked.includes(id) ? "NOT_ALLOWED" : SUCCEEDED;
+    });
+    expect(await Promise.all(calls)).to.deep.equal(wanted);
+  });
+
   it("are either reported or unknown where the report races the end of the time.", async () => {
     for (let round = 0; round < 10; round++) {
       const { decisionId } = await workspace.intercept({ agentId, actionType: "pay", claimId: randomUUID() });
