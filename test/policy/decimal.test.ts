@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { DecimalTotal, millionthsFrom } from "../../src/policy/decimal.ts";
+import { amountFrom, DecimalTotal, millionthsFrom } from "../../src/policy/decimal.ts";
 import { evaluateRule, toolFrom } from "./harness.ts";
 
 /** A rational number with a power of ten below the line. */
@@ -45,6 +45,19 @@ describe("amounts", () => {
         const exact = Math.abs(value) <= 999_999_999 ? exactMillionths(value) : undefined;
         const found = millionthsFrom(value);
         expect(found === undefined ? undefined : BigInt(found), String(value)).to.equal(exact);
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  it("are shown as the double that is nearest to their decimal text, however large a total is.", () => {
+    const digits = fc.bigInt({ min: 0n, max: 10n ** 26n });
+    const small = fc.bigInt({ min: 0n, max: 2n ** 54n });
+    fc.assert(
+      fc.property(fc.oneof(small, digits), fc.boolean(), (millionths, isNegative) => {
+        const [sign, signed] = isNegative ? ["-", -millionths] : ["", millionths];
+        const places = (millionths % 1_000_000n).toString().padStart(6, "0");
+        expect(amountFrom(signed)).to.equal(Number(`${sign}${millionths / 1_000_000n}.${places}`) || 0);
       }),
       { numRuns: 20_000 },
     );
