@@ -1,5 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
+import { followUpEntry } from "../../../src/log/follow-up.ts";
+import type { DecisionReceipt } from "../../../src/log/receipts.ts";
 import { compilePatterns } from "../../../src/policy/action-patterns.ts";
 import type { BudgetWindow } from "../../../src/policy/budget.ts";
 import type { OutcomeStatus } from "../../../src/policy/outcome-status.ts";
@@ -19,6 +21,8 @@ interface Past {
   readonly amount: number;
   status: OutcomeStatus;
   paid: number | undefined;
+  /** The agent's report that the budget holds the amount for until the gateway confirms it. */
+  unconfirmed: SealedOutcome | undefined;
 }
 
 const STEP = fc.record({
@@ -28,6 +32,7 @@ const STEP = fc.record({
   amount: fc.nat(3_000),
   status: fc.constantFrom<SealedStatus>("succeeded", "failed", "cancelled", "unknown"),
   paid: fc.option(fc.nat(3_000), { nil: undefined }),
+  source: fc.constantFrom("agent" as const, "agent" as const, "gateway" as const),
   pick: fc.nat(1_000),
 });
 type Step = typeof STEP extends fc.Arbitrary<infer T> ? T : never;
@@ -35,14 +40,17 @@ type Step = typeof STEP extends fc.Arbitrary<infer T> ? T : never;
 /** A workspace that lives, with pots that are changed entry by entry on one side, and a list of its actions on the other. */
 class Life {
   readonly #outcomes: readonly OutcomeStatus[];
+  readonly #isConfirmed: boolean;
   readonly #sum: BudgetWindow;
   readonly #count: BudgetWindow;
   #pots: BudgetPots;
   #past: Past[] = [];
   #now = 10_000;
 
-  constructor(outcomes: readonly OutcomeStatus[], scope: "agent" | "department" | "workspace") {
+  /** `isConfirmed`: the budget gives amounts back only by the gateway's or an operator's report. */
+  constructor(outcomes: readonly OutcomeStatus[], scope: "agent" | "department" | "workspace", isConfirmed: boolean) {
     this.#outcomes = outcomes;
+    this.#isConfirmed = isConfirmed;
     this.#sum = budgetOf("sum", { scope, outcomes }, WINDOW_MS);
     this.#count = budgetOf("count", { scope, outcomes, sums: [], counted: compilePatterns(["pay"], []) }, WINDOW_MS);
     this.#pots = this.#start();
@@ -66,7 +74,7 @@ class Life {
       const rows = this.#past.filter(({ at }) => at >= from);
       const oldest = rows.map((past): PotAmount => {
         const held = this.#held(past, pot === "count");
-        const isPaid = past.status === "succeeded";
+        const isPaid = this.#statusIn(past, pot === "count") === "succeeded";
         return { agentId: past.agentId, at: past.at, reserved: isPaid ? 0 : held, captured: isPaid ? held : 0 };
       });
       pots.load(missing, { oldest, left: undefined, rest: [], newest: [] });
@@ -74,11 +82,17 @@ class Life {
     return pots;
   }
 
+  /** The status with which an action counts: the reported one, but pending in a budget that waits for its confirmation. */
+  #statusIn({ status, unconfirmed }: Past, isCount: boolean): OutcomeStatus {
+    return unconfirmed !== undefined && !isCount ? "pending" : status;
+  }
+
   /** What counts of an action, from the definition: nothing, or one action; of a budget what it paid or reserved. */
-  #held({ status, amount, paid }: Past, isCount: boolean): number {
+  #held(past: Past, isCount: boolean): number {
+    const status = this.#statusIn(past, isCount);
     if (!this.#outcomes.includes(status)) return 0;
     if (isCount) return 1;
-    return status === "succeeded" && paid !== undefined ? paid : amount;
+    return status === "succeeded" && past.paid !== undefined ? past.paid : past.amount;
   }
 
   #reserved(amount: number): readonly Reservation[] {
@@ -95,20 +109,40 @@ class Life {
     // As a replica reads them back from the log, without what only the entry of the outcome says.
     const read = this.#reserved(amount).map(({ pot, millionths }) => ({ pot, millionths }));
     this.#pots.record(read, { agentId }, this.#now, undo);
-    this.#past.push({ agentId, at: this.#now, amount, status: "pending", paid: undefined });
+    this.#past.push({ agentId, at: this.#now, amount, status: "pending", paid: undefined, unconfirmed: undefined });
   }
 
-  #report({ status, paid: given, pick }: Step, settles: boolean, undo?: (() => void)[]): void {
-    const open = this.#past.filter((past) => past.status === (settles ? "unknown" : "pending"));
+  #report({ status, paid: given, pick, source }: Step, settles: boolean, undo?: (() => void)[]): void {
+    const isOpen = (past: Past): boolean =>
+      settles ? past.status === "unknown" || past.unconfirmed !== undefined : past.status === "pending";
+    const open = this.#past.filter(isOpen);
     const past = open[pick % Math.max(1, open.length)];
     if (past === undefined || (settles && status === "unknown")) return;
     const amount = status === "succeeded" && given !== undefined ? given / 100 : undefined;
-    const unknown = settles ? { unknown_at: "2026-11-27T14:05:00.000Z" } : {};
-    const paid = amount === undefined ? {} : { amount };
-    const sealed = { status, settles, reserved: this.#reserved(past.amount), ...unknown, ...paid };
-    this.#pots.settle(amountChangesOf(sealed as SealedOutcome), { agentId: past.agentId }, past.at, undo);
-    past.status = status;
-    past.paid = amount === undefined ? undefined : Math.round(amount * MILLION);
+    const reported = { ...past, status, paid: amount === undefined ? undefined : Math.round(amount * MILLION) };
+    const isAgents = !settles && status !== "unknown" && source === "agent";
+    const releases = this.#held({ ...reported, unconfirmed: undefined }, false) < this.#held(past, false);
+    const isHeld = this.#isConfirmed && isAgents && releases;
+    const draft = {
+      type: "outcome" as const,
+      status,
+      amount,
+      error: undefined,
+      resultDigest: undefined,
+      reportedBy: "somebody",
+      source: isAgents ? ("agent" as const) : ("gateway" as const),
+      settles,
+      unknownAt: past.status === "unknown" ? "2026-11-27T14:05:00.000Z" : undefined,
+      heldPots: isHeld ? ["sum"] : [],
+      confirms: past.unconfirmed,
+    };
+    const action = { agent_id: past.agentId, action_type: "pay" };
+    const body = { action, reserved: this.#reserved(past.amount), authorisation: { collective_limits: [] } };
+    const place = { workspaceId: "workspace-1", seq: 1, atMs: this.#now, previousRoot: "", previousSize: 1 };
+    const { sealed } = followUpEntry(draft, { body } as unknown as DecisionReceipt, place);
+    const outcome = sealed as SealedOutcome;
+    this.#pots.settle(amountChangesOf(outcome), { agentId: past.agentId }, past.at, undo);
+    Object.assign(past, { ...reported, unconfirmed: isHeld ? outcome : undefined });
   }
 
   #rollBack(step: Step): void {
@@ -141,12 +175,12 @@ class Life {
 const HISTORIES = Number(process.env.HISTORIES ?? 5_000);
 
 describe("pots that count by outcomes", () => {
-  it("hold what the definition says, over reports, ends of time, settlements, roll-backs and cold starts.", () => {
+  it("hold what the definition says, over reports, confirmations, ends of time, settlements, roll-backs and cold starts.", () => {
     const outcomes = fc.subarray([...STATUSES], { minLength: 1 });
     const scope = fc.constantFrom("agent" as const, "department" as const, "workspace" as const);
     fc.assert(
-      fc.property(outcomes, scope, fc.array(STEP, { maxLength: 40 }), (named, of, steps) => {
-        const life = new Life(named, of);
+      fc.property(outcomes, scope, fc.boolean(), fc.array(STEP, { maxLength: 40 }), (named, of, isConfirmed, steps) => {
+        const life = new Life(named, of, isConfirmed);
         for (const step of steps) life.take(step);
       }),
       { numRuns: HISTORIES },
