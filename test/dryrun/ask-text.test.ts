@@ -317,7 +317,7 @@ describe("a question as text", () => {
 
   it("waits for nothing while the model is known to fail, and its own timeouts say nothing of the model.", async () => {
     const { minFailures } = DEFAULT_BREAKER;
-    const own = watchedGuard(model.url, { deadlineMs: 50 });
+    const own = watchedGuard(model.url, { deadlineMs: 300 });
     const replica = await test.replica({ model: own.model });
     const failTimes = async (count: number) => {
       for (let time = 0; time < count; time++) await failureOf(replica.dryRuns.ask({ question: "may twin?" }));

@@ -63,8 +63,8 @@ describe("resolving an escalation", () => {
 
   it("of many at once on two replicas, among actions, happens once for each escalation.", async () => {
     const below = seededBelow(5);
-    const ids = await Promise.all(Array.from({ length: 40 }, () => workspace.escalate()));
-    const calls = Array.from({ length: 160 }, async () => {
+    const ids = await Promise.all(Array.from({ length: 20 }, () => workspace.escalate()));
+    const calls = Array.from({ length: 80 }, async () => {
       const replica = workspace.replicas[below(2)] as Replica;
       if (below(3) === 0) return workspace.intercept({ agentId: workspace.agentId, actionType: "look" }, replica);
       const resolution = below(2) === 0 ? Resolution.APPROVED : Resolution.REJECTED;
