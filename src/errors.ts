@@ -167,6 +167,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.MCP_DEFINITION_NOT_FOUND,
       ErrorReason.SIGNING_KEY_NOT_FOUND,
       ErrorReason.PACK_NOT_FOUND,
+      ErrorReason.MANDATE_VERSION_NOT_FOUND,
       ErrorReason.LIST_NOT_FOUND,
       ErrorReason.PERSONAL_VALUE_NOT_FOUND,
     ],

@@ -27,7 +27,9 @@ import type { CompiledBudget } from "../policy/budget.ts";
 import { amountFrom } from "../policy/decimal.ts";
 import { comparableName } from "../policy/names.ts";
 import type { CompiledMandate, CompiledRule, CounterSpec } from "../policy/types.ts";
+import { ActorNames, type NameOf } from "../registry/actor-names.ts";
 import {
+  type Authorship,
   archiveMandate,
   compileDraft,
   createMandate,
@@ -35,11 +37,14 @@ import {
   listMandateVersions,
   type MandateDraft,
   type MandateView,
+  type PublishedMandate,
+  restoreMandate,
   updateMandate,
 } from "../registry/mandates.ts";
 import { applyPack, dryRunPack, getPack, type PackDraft } from "../registry/packs.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
+import type { Caller } from "./context.ts";
 import {
   decisionMapping,
   limitOrderMapping,
@@ -73,7 +78,7 @@ export function draftFrom(
   };
 }
 
-function messageFrom(mandate: MandateView): MessageInitShape<typeof MandateSchema> {
+function messageFrom(mandate: MandateView, nameOf: NameOf): MessageInitShape<typeof MandateSchema> {
   const { createdSeq: _, createdAtMs, updatedAtMs, scope, mode, status, rules, violations, ...rest } = mandate;
   return {
     ...rest,
@@ -84,12 +89,15 @@ function messageFrom(mandate: MandateView): MessageInitShape<typeof MandateSchem
     violations: [...violations],
     createdAt: timestampFromMs(createdAtMs),
     updatedAt: timestampFromMs(updatedAtMs),
+    createdByName: nameOf(mandate.createdBy),
   };
 }
 
-function packDraftFrom({ name, mandates, expectedDigest, adopt }: ApplyPackRequest): PackDraft {
-  return { name, mandates: mandates.map(draftFrom), expectedDigest, adopt };
+function packDraftFrom({ name, mandates, expectedDigest, adopt, note }: ApplyPackRequest): PackDraft {
+  return { name, mandates: mandates.map(draftFrom), expectedDigest, adopt, note };
 }
+
+const authorOf = ({ note }: { readonly note: string }, { keyId }: Caller): Authorship => ({ by: keyId, note });
 
 /** Maximum number of lists of limits that a process makes at once: decisions come between their parts. */
 const MAX_LIMIT_LISTS = 4;
@@ -195,29 +203,45 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     const published = state.policies.mandates.get(mandateId)?.compiled;
     return published === undefined ? [] : [{ prefix: "", rules: published.rules }];
   };
+  const names = new ActorNames(database.pool);
+  const messagesFrom = async (mandates: readonly MandateView[], { workspaceId }: Caller) => {
+    const nameOf = await names.find(
+      workspaceId,
+      mandates.map(({ createdBy }) => createdBy),
+    );
+    return mandates.map((mandate) => messageFrom(mandate, nameOf));
+  };
+  const shown = async (mandate: MandateView, caller: Caller) => (await messagesFrom([mandate], caller))[0];
+  /** Shows a new version, with every warning about it. */
+  const publishedFrom = async (log: WorkspaceLog, { mandate, warnings }: PublishedMandate, caller: Caller) => {
+    const state = await log.caughtUp();
+    const { mandateId } = mandate;
+    const published = state.policies.mandates.get(mandateId)?.compiled;
+    const failing = published === undefined ? [] : await testWarnings(database, state, [published]);
+    const withoutResult = await failingWhens(state, inForce(state, mandateId));
+    return { mandate: await shown(mandate, caller), warnings: [...warnings, ...withoutResult, ...failing] };
+  };
   return defineService(MandateService, {
     async createMandate(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
-      const { mandate, warnings } = await createMandate(log, caller.keyId, draftFrom(request));
-      const state = await log.caughtUp();
-      const failing = await failingWhens(state, inForce(state, mandate.mandateId));
-      return { mandate: messageFrom(mandate), warnings: [...warnings, ...failing] };
+      return publishedFrom(log, await createMandate(log, authorOf(request, caller), draftFrom(request)), caller);
     },
 
     async updateMandate(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
-      const { mandateId } = request;
-      const { mandate, warnings } = await updateMandate(log, caller.keyId, mandateId, draftFrom(request));
-      const state = await log.caughtUp();
-      const published = state.policies.mandates.get(mandateId)?.compiled;
-      const failing = published === undefined ? [] : await testWarnings(database, state, [published]);
-      const withoutResult = await failingWhens(state, inForce(state, mandateId));
-      return { mandate: messageFrom(mandate), warnings: [...warnings, ...withoutResult, ...failing] };
+      const author = authorOf(request, caller);
+      return publishedFrom(log, await updateMandate(log, author, request.mandateId, draftFrom(request)), caller);
+    },
+
+    async restoreMandate(request, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      const { mandateId, version } = request;
+      return publishedFrom(log, await restoreMandate(log, authorOf(request, caller), mandateId, version), caller);
     },
 
     async getMandate({ mandateId }, { caller }) {
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const versions = (await listMandateVersions(database, state, mandateId)).map(messageFrom);
+      const versions = await messagesFrom(await listMandateVersions(database, state, mandateId), caller);
       const [mandate] = versions;
       return { ...(mandate === undefined ? {} : { mandate }), versions };
     },
@@ -228,7 +252,7 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
       const filter = { status: mandateStatusMapping.fromProto(request.status), asWritten: request.asWritten, search };
       const { items, next } = await listMandates(database, state, filter, page);
-      return { mandates: items.map(messageFrom), nextPageToken: page.tokenAfter(next) };
+      return { mandates: await messagesFrom(items, caller), nextPageToken: page.tokenAfter(next) };
     },
 
     async listLimits(request, { caller, signal }) {
@@ -243,7 +267,7 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
 
     async archiveMandate({ mandateId }, { caller }) {
       const log = await logs.of(caller.workspaceId);
-      return { mandate: messageFrom(await archiveMandate(log, caller.keyId, mandateId)) };
+      return { mandate: await shown(await archiveMandate(log, caller.keyId, mandateId), caller) };
     },
 
     async applyPack(request, { caller }) {

@@ -209,7 +209,7 @@ export const OPTIONS = {
   role: { value: "role", help: "the role of the key: admin, operator, auditor or agent" },
   owner: { value: "person", help: "the person who owns the key" },
   ttl: { value: "seconds", help: "seconds until it expires" },
-  note: { value: "text", help: "a note that is kept with the answer" },
+  note: { value: "text", help: "a note that is kept with the answer, or with the versions that are published" },
   reason: { value: "text", help: "the reason, which is sealed" },
   purpose: { value: "text", help: "the purpose of the session" },
   event: {

@@ -62,7 +62,7 @@ export const mandateApply: Command = {
     "--yes is given; --dry-run ends there. Files that are already in force change nothing. If somebody else changes the pack",
     "meanwhile, the command fails and changes nothing.",
   ],
-  options: [...OPTIONS, "yes", "dry-run"],
+  options: [...OPTIONS, "note", "yes", "dry-run"],
   async run(input) {
     const tried = await tryFiles(input);
     if ("violations" in tried) return violationReport(tried.violations);
@@ -136,7 +136,8 @@ async function tryFiles(input: CommandInput): Promise<TriedFiles | { readonly vi
   }
   const { name: pack, digest, appliedDigest } = await packNow(call, given);
   const mandates = read.mandates.map(({ definition }) => definition);
-  const body = { mandates, expected_digest: digest, adopt: input.has("adopt") };
+  const note = input.option("note");
+  const body = { mandates, expected_digest: digest, adopt: input.has("adopt"), ...(note !== undefined && { note }) };
   const apply = (isDryRun: boolean): Promise<JsonRecord> =>
     call(pathOf(pack), { method: "PUT", body: { ...body, dry_run: isDryRun } });
   try {

@@ -42,7 +42,20 @@ const ORDER = [
   "rules",
 ];
 /** Members that the service adds to a mandate. */
-const GIVEN = ["mandate_id", "version", "digest", "status", "violations", "created_at", "updated_at", "pack"];
+const GIVEN = [
+  "mandate_id",
+  "version",
+  "digest",
+  "status",
+  "violations",
+  "created_at",
+  "updated_at",
+  "pack",
+  "created_by",
+  "created_by_name",
+  "note",
+  "restored_from",
+];
 /** Default values, which mean the same as omitting the member, of a mandate and of its parts. */
 const MANDATE_DEFAULTS: JsonRecord = { scope: "workspace", mode: "enforce", priority: 0, description: "" };
 const DEFAULTS: JsonRecord = { outside: false };

@@ -181,6 +181,18 @@ const mandates: readonly Command[] = [
     path: at(MANDATES),
   }),
   createChange({
+    name: "mandate restore",
+    summary: "publish an older version of a mandate as a new one",
+    details: ["", "It is compiled again against the tools that there are now. `mandate show` lists the versions."],
+    method: "POST",
+    arguments: "<mandate> <version>",
+    path: at(MANDATES, ":restore"),
+    positionals: ["version"],
+    members: { note: "note" },
+    question: (id) => `restore an older version of mandate ${id}?`,
+    done: "restored mandate",
+  }),
+  createChange({
     name: "mandate archive",
     summary: "put a mandate out of force",
     method: "DELETE",

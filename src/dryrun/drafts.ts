@@ -49,7 +49,8 @@ function applyDraft(state: WorkspaceState, { mandate, replacesMandateId }: Draft
   }
   const { id, version } = replaced?.compiled ?? { id: path, version: 0 };
   const sealed = checkedDraft(state, id, version + 1, mandate);
-  policies.putMandate(sealed, { createdAtMs: lastAtMs, updatedAtMs: lastAtMs, createdSeq: seq, pack: undefined });
+  const origin = { createdAtMs: lastAtMs, updatedAtMs: lastAtMs, createdSeq: seq, createdBy: undefined };
+  policies.putMandate(sealed, { ...origin, pack: undefined });
 }
 
 /** Creates the error for a field that names a mandate which is not in force. */

@@ -93,7 +93,7 @@ export class LoadedState {
   /** Folds changes of this replica after their commit. */
   fold({ events, end, frontier }: SealedChanges): void {
     try {
-      for (const { change, seq, atMs } of events) foldChange(this.#state, { change, seq, atMs });
+      for (const { change, seq, atMs, by } of events) foldChange(this.#state, { change, seq, atMs, by });
     } catch (error) {
       this.tear();
       throw error;

@@ -59,10 +59,24 @@ export interface MandateView extends Omit<MandateDraft, "rules"> {
   readonly createdSeq: number;
   /** The pack that it was in at this version. */
   readonly pack: string | undefined;
+  /** Author of the version: a key or a person. Undefined for a version from before authors were kept. */
+  readonly createdBy: string | undefined;
+  /** Note of the author; empty for none. */
+  readonly note: string;
+  /** The version that this one restores. */
+  readonly restoredFrom: number | undefined;
+}
+
+/** Author of a version, with their note on it. */
+export interface Authorship {
+  /** Key or person. */
+  readonly by: string;
+  /** Empty for none. */
+  readonly note: string;
 }
 
 /** A mandate in force, with its warnings. */
-interface PublishedMandate {
+export interface PublishedMandate {
   readonly mandate: MandateView;
   readonly warnings: readonly RuleWarning[];
 }
@@ -91,7 +105,7 @@ function typedRule(rule: Rule, tools: ToolLookup): Rule {
 
 /** Returns the view of a mandate in force. */
 function viewFromState(mandate: MandateState, tools: ToolLookup): MandateView {
-  const { compiled, sealed, createdAtMs, updatedAtMs, createdSeq, pack } = mandate;
+  const { compiled, sealed, createdAtMs, updatedAtMs, createdSeq, createdBy, pack } = mandate;
   const { version, digest, name, scope, departmentId, agentId, priority, mode, violations } = compiled;
   return {
     mandateId: compiled.id,
@@ -110,6 +124,9 @@ function viewFromState(mandate: MandateState, tools: ToolLookup): MandateView {
     createdAtMs,
     updatedAtMs,
     createdSeq,
+    createdBy,
+    note: sealed.note ?? "",
+    restoredFrom: sealed.restored_from,
     pack,
   };
 }
@@ -130,6 +147,9 @@ function viewFromRow(row: MandateVersionRow, tools?: ToolLookup): MandateView {
     createdAtMs,
     updatedAtMs,
     createdSeq,
+    createdBy: row.createdBy ?? undefined,
+    note: row.note,
+    restoredFrom: row.restoredFrom ?? undefined,
     pack: row.pack ?? undefined,
   };
 }
@@ -301,7 +321,7 @@ export function checkedDraft(
 }
 
 /** Creation of a mandate, and the pack that it belongs to. */
-export interface MandateOrigin {
+export interface MandateCreation {
   readonly createdAtMs: number;
   readonly createdSeq: number;
   readonly pack?: string | undefined;
@@ -310,8 +330,9 @@ export interface MandateOrigin {
 /** Returns the row of a version that is put in force. */
 export function versionRow(
   { state, nowMs }: ChangeScope,
-  { mandate_id: mandateId, version, digest, definition }: SealedMandate,
-  { createdAtMs, createdSeq, pack }: MandateOrigin,
+  { mandate_id: mandateId, version, digest, definition, note = "", restored_from: restoredFrom }: SealedMandate,
+  { createdAtMs, createdSeq, pack }: MandateCreation,
+  createdBy: string,
 ): MandateVersionRow {
   return {
     workspaceId: state.workspaceId,
@@ -324,13 +345,21 @@ export function versionRow(
     updatedAtMs: nowMs,
     archived: false,
     pack: pack ?? null,
+    createdBy,
+    note,
+    restoredFrom: restoredFrom ?? null,
   };
 }
 
 /** Puts a version in force. */
-async function publish(scope: ChangeScope, mandate: SealedMandate, origin: MandateOrigin): Promise<void> {
+async function publish(
+  scope: ChangeScope,
+  mandate: SealedMandate,
+  creation: MandateCreation,
+  by: string,
+): Promise<void> {
   const { transaction, state, seal } = scope;
-  await transaction.insert(MandateVersionEntity, versionRow(scope, mandate, origin));
+  await transaction.insert(MandateVersionEntity, versionRow(scope, mandate, creation, by));
   seal({ type: "mandate_published", mandate, policy_digest: state.policies.digestWith(mandate) });
 }
 
@@ -347,17 +376,27 @@ function publishedFrom({ policies, settings }: WorkspaceState, mandateId: string
   return { mandate, warnings: ruleWarnings(mandate.rules, settings.approval_ignores) };
 }
 
+/** Returns the note of a version as it is sealed. Throws INVALID_FIELD for a text that cannot be kept. */
+export function sealedNote(note: string): Pick<SealedMandate, "note"> {
+  const text = checkedText("note", note).trim();
+  return text === "" ? {} : { note: text };
+}
+
 /**
  * Creates a mandate, in force for the next decision. Throws MANDATE_INVALID with everything that does not compile, unknown targets
  * included, and MANDATE_EXISTS when the name is taken.
  */
-export async function createMandate(log: WorkspaceLog, by: string, draft: MandateDraft): Promise<PublishedMandate> {
+export async function createMandate(
+  log: WorkspaceLog,
+  { by, note }: Authorship,
+  draft: MandateDraft,
+): Promise<PublishedMandate> {
   const definition = definitionFrom(draft);
   const mandate_id = createId("mnd");
-  const sealed: SealedMandate = { mandate_id, version: 1, digest: digestOf(definition), definition };
+  const sealed = { mandate_id, version: 1, digest: digestOf(definition), definition, ...sealedNote(note) };
   const state = await log.change(by, async (scope) => {
     assertPublishable(scope.state, draft, sealed);
-    await publish(scope, sealed, { createdAtMs: scope.nowMs, createdSeq: scope.nextSeq() });
+    await publish(scope, sealed, { createdAtMs: scope.nowMs, createdSeq: scope.nextSeq() }, by);
     return scope.state;
   });
   return publishedFrom(state, mandate_id);
@@ -370,25 +409,73 @@ async function outOfForce({ transaction, state }: ChangeScope, mandateId: string
   return new ControlPlaneError(ErrorReason.MANDATE_ARCHIVED, message, { mandate_id: mandateId });
 }
 
+/** Content of a new version. */
+interface NewVersion {
+  readonly draft: MandateDraft;
+  readonly definition: JsonObject;
+  readonly digest: string;
+  readonly restored_from?: number;
+}
+
+/** Puts a new version of a mandate in force, unless it equals the one in force. */
+async function putVersion(
+  scope: ChangeScope,
+  mandateId: string,
+  { draft, ...content }: NewVersion,
+  { by, note }: Authorship,
+): Promise<void> {
+  const current = scope.state.policies.mandates.get(mandateId);
+  if (current === undefined) throw await outOfForce(scope, mandateId);
+  if (current.sealed.digest === content.digest) return;
+  const version = current.sealed.version + 1;
+  const sealed = { mandate_id: mandateId, version, ...content, ...sealedNote(note) };
+  assertPublishable(scope.state, draft, sealed);
+  await publish(scope, sealed, current, by);
+}
+
 /**
  * Puts a new version of a mandate in force. A definition equal to the one in force creates no version. Throws as
  * `createMandate`, and MANDATE_NOT_FOUND or MANDATE_ARCHIVED.
  */
 export async function updateMandate(
   log: WorkspaceLog,
-  by: string,
+  author: Authorship,
   mandateId: string,
   draft: MandateDraft,
 ): Promise<PublishedMandate> {
   const definition = definitionFrom(draft);
-  const digest = digestOf(definition);
-  const state = await log.change(by, async (scope) => {
-    const current = scope.state.policies.mandates.get(mandateId);
-    if (current === undefined) throw await outOfForce(scope, mandateId);
-    if (current.sealed.digest === digest) return scope.state;
-    const sealed = { mandate_id: mandateId, version: current.sealed.version + 1, digest, definition };
-    assertPublishable(scope.state, draft, sealed);
-    await publish(scope, sealed, current);
+  const content = { draft, definition, digest: digestOf(definition) };
+  const state = await log.change(author.by, async (scope) => {
+    await putVersion(scope, mandateId, content, author);
+    return scope.state;
+  });
+  return publishedFrom(state, mandateId);
+}
+
+/**
+ * Puts an older version of a mandate in force again, as a new version that is compiled against the tools there are now. Throws as
+ * `updateMandate`, and MANDATE_VERSION_NOT_FOUND.
+ */
+export async function restoreMandate(
+  log: WorkspaceLog,
+  author: Authorship,
+  mandateId: string,
+  version: number,
+): Promise<PublishedMandate> {
+  const state = await log.change(author.by, async (scope) => {
+    const { workspaceId, policies } = scope.state;
+    if (!policies.mandates.has(mandateId)) throw await outOfForce(scope, mandateId);
+    const row = await scope.transaction.findOne(MandateVersionEntity, { workspaceId, mandateId, version });
+    if (row === null) {
+      const message = `no version \`${version}\` of mandate \`${mandateId}\``;
+      const metadata = { mandate_id: mandateId, version: String(version) };
+      throw new ControlPlaneError(ErrorReason.MANDATE_VERSION_NOT_FOUND, message, metadata);
+    }
+    const definition = structuredClone(row.definition) as JsonObject;
+    const { digest } = row;
+    const source = mandateSourceFrom({ mandate_id: mandateId, version, digest, definition });
+    const draft = { ...source, description: String(definition.description ?? "") };
+    await putVersion(scope, mandateId, { draft, definition, digest, restored_from: version }, author);
     return scope.state;
   });
   return publishedFrom(state, mandateId);

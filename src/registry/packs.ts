@@ -23,6 +23,7 @@ import {
   type MandateDraft,
   type MandateFault,
   mandateInvalid,
+  sealedNote,
   targetFaults,
   versionRow,
 } from "./mandates.ts";
@@ -36,6 +37,8 @@ export interface PackDraft {
   readonly expectedDigest: string | undefined;
   /** True takes mandates outside packs into this one, by name. */
   readonly adopt: boolean;
+  /** Note on every version that is published; empty for none. */
+  readonly note: string;
 }
 
 /** A pack as it is shown. */
@@ -207,13 +210,13 @@ function placeAll({ policies }: WorkspaceState, { name: pack, adopt }: PackDraft
 }
 
 /** Names the versions to publish. New ids ascend in the order of the set, as the mandates of one entry are listed by id. */
-function publicationsOf(placed: readonly Placed[]): readonly Publication[] {
+function publicationsOf(placed: readonly Placed[], note: string): readonly Publication[] {
   const changed = placed.filter(({ current, digest }) => current?.sealed.digest !== digest);
   const ids = changed.flatMap(({ current }) => (current === undefined ? createId("mnd") : [])).sort();
   return changed.map(({ current, definition, digest, compiled }) => {
     const mandate_id = current?.sealed.mandate_id ?? (ids.shift() as string);
     const version = (current?.sealed.version ?? 0) + 1;
-    const sealed = { mandate_id, version, digest, definition };
+    const sealed = { mandate_id, version, digest, definition, ...sealedNote(note) };
     return { sealed, current, compiled: { ...compiled, id: mandate_id, version } };
   });
 }
@@ -252,7 +255,7 @@ function planFrom(state: WorkspaceState, draft: PackDraft, set: CompiledSet): Pa
   const unchanged = placed.flatMap(({ current, digest }) => (current?.sealed.digest === digest ? current : []));
   const archived = state.policies.mandatesOf(draft.name).filter((mandate) => !kept.has(mandate));
   const adopted = unchanged.filter(({ pack }) => pack === undefined);
-  const publications = publicationsOf(placed);
+  const publications = publicationsOf(placed, draft.note);
   const digest = packDigest(set.mandates);
   const isSame = publications.length + archived.length + adopted.length === 0 && before?.appliedDigest === digest;
   const version = (before?.version ?? 0) + (isSame ? 0 : 1);
@@ -286,12 +289,12 @@ async function insertVersions({ transaction }: ChangeScope, rows: readonly Manda
 }
 
 /** Writes the rows of a change and seals it as one entry. */
-async function sealPlan(scope: ChangeScope, name: string, plan: PackPlan): Promise<void> {
+async function sealPlan(scope: ChangeScope, by: string, name: string, plan: PackPlan): Promise<void> {
   const { transaction, state, nowMs, nextSeq, seal } = scope;
   const { publications, unchanged, adopted, archived, version, digest } = plan;
   const created = { createdAtMs: nowMs, createdSeq: nextSeq() };
   const rows = publications.map(({ sealed, current = created }) =>
-    versionRow(scope, sealed, { ...current, pack: name }),
+    versionRow(scope, sealed, { ...current, pack: name }, by),
   );
   await insertVersions(scope, rows);
   await mark(scope, adopted, { pack: name });
@@ -368,7 +371,7 @@ export async function applyPack(log: WorkspaceLog, by: string, draft: PackDraft)
     const set = isCurrent(early, state) ? early : await compileAll(state, written);
     const name = nameOfPack(state, given);
     const plan = planFrom(state, { ...draft, name }, set);
-    if (plan.changes) await sealPlan(scope, name, plan);
+    if (plan.changes) await sealPlan(scope, by, name, plan);
     return appliedFrom(state, name, set, plan);
   });
 }

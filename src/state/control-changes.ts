@@ -74,6 +74,10 @@ export type SealedMandate = {
   readonly digest: string;
   /** The mandate as its author wrote it, in proto JSON. */
   readonly definition: JsonObject;
+  /** Note of the author; absent for none. */
+  readonly note?: string;
+  /** The version that this one restores; absent for a version that was written. */
+  readonly restored_from?: number;
 };
 
 /** A pack after a change, as sealed. */

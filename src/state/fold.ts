@@ -125,6 +125,8 @@ export interface FoldedChange {
   readonly change: ControlChange;
   readonly seq: number;
   readonly atMs: number;
+  /** Author of the change. */
+  readonly by: string;
 }
 
 /**
@@ -252,8 +254,8 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     requireCounters(state, seq + 1);
   },
   tool_described: (state, { tool }) => state.policies.describeTool(tool.name, tool.description),
-  mandate_published(state, { mandate }, { seq, atMs }) {
-    state.policies.publish(mandate, { seq, atMs });
+  mandate_published(state, { mandate }, { seq, atMs, by }) {
+    state.policies.publish(mandate, { seq, atMs, by });
     requireCounters(state, seq + 1);
   },
   pack_applied(state, change, place) {

@@ -144,17 +144,27 @@ async function loadPolicies(client: Reader, state: WorkspaceState): Promise<void
   for await (const { inputSchema, registeredAtMs, ...row } of rowsOf<ToolRow>(client, readTools, [state.workspaceId])) {
     state.policies.putTool({ ...row, input_schema: inputSchema }, registeredAtMs);
   }
-  type MandateRow = Omit<SealedMandate, "mandate_id"> & {
+  type MandateRow = Pick<SealedMandate, "version" | "digest" | "definition"> & {
     mandateId: string;
+    createdBy: string | null;
+    note: string;
+    restoredFrom: number | null;
     createdAtMs: number;
     updatedAtMs: number;
     createdSeq: number;
     pack: string | null;
   };
   for await (const row of rowsOf<MandateRow>(client, readMandates, [state.workspaceId])) {
-    const { mandateId, version, digest, definition, pack, ...times } = row;
-    const sealed = { mandate_id: mandateId, version, digest, definition };
-    state.policies.putMandate(sealed, { ...times, pack: pack ?? undefined });
+    const { mandateId, version, digest, definition, pack, createdBy, note, restoredFrom, ...times } = row;
+    const sealed = {
+      mandate_id: mandateId,
+      version,
+      digest,
+      definition,
+      ...(note !== "" && { note }),
+      ...(restoredFrom !== null && { restored_from: restoredFrom }),
+    };
+    state.policies.putMandate(sealed, { ...times, createdBy: createdBy ?? undefined, pack: pack ?? undefined });
   }
   for await (const pack of rowsOf<PackState>(client, readPacks, [state.workspaceId])) state.policies.putPack(pack);
 }
@@ -171,8 +181,8 @@ async function loadSigningKeys(client: Reader, state: WorkspaceState): Promise<v
   const values = [state.workspaceId, state.seq];
   for await (const { seq, atMs, leafHash: leaf, body } of rowsOf<Row>(client, readSigningKeys, values)) {
     if (!leafHash(body).equals(leaf)) continue;
-    const change = JSON.parse(body) as ControlChange;
-    if (SEALING_KEYS.includes(change.type)) foldChange(state, { change, seq, atMs });
+    const change = JSON.parse(body) as ControlChange & { readonly by: string };
+    if (SEALING_KEYS.includes(change.type)) foldChange(state, { change, seq, atMs, by: change.by });
   }
 }
 

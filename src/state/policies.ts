@@ -27,16 +27,18 @@ export interface ToolState {
   readonly registeredAtMs: number;
 }
 
-/** Times at which a mandate and its current version came into force. */
-export interface MandateTimes {
+/** Origin of a mandate and of its current version. */
+export interface MandateOrigin {
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
   /** Index of the entry that created the mandate. */
   readonly createdSeq: number;
+  /** Author of the version: a key or a person. Undefined for a version from before authors were kept. */
+  readonly createdBy: string | undefined;
 }
 
 /** A mandate that is not archived. */
-export interface MandateState extends MandateTimes {
+export interface MandateState extends MandateOrigin {
   readonly sealed: SealedMandate;
   readonly compiled: CompiledMandate;
   /** Name of the pack that it belongs to; undefined outside packs. */
@@ -56,6 +58,8 @@ export interface PackState {
 interface ChangePlace {
   readonly seq: number;
   readonly atMs: number;
+  /** Author of the change. */
+  readonly by: string;
 }
 
 /** The compiled form of a mandate that is about to be published. */
@@ -237,17 +241,17 @@ export class Policies {
   }
 
   /** Puts a version of a mandate in force. */
-  putMandate(sealed: SealedMandate, since: MandateTimes & Pick<MandateState, "pack">): void {
+  putMandate(sealed: SealedMandate, since: MandateOrigin & Pick<MandateState, "pack">): void {
     const compiled = this.#compile(sealed);
-    const { createdAtMs, updatedAtMs, createdSeq, pack } = since;
-    this.#mandates.set(sealed.mandate_id, { sealed, compiled, createdAtMs, updatedAtMs, createdSeq, pack });
+    const { createdAtMs, updatedAtMs, createdSeq, createdBy, pack } = since;
+    this.#mandates.set(sealed.mandate_id, { sealed, compiled, createdAtMs, updatedAtMs, createdSeq, createdBy, pack });
     this.#policySet = this.#policySet?.with(compiled);
   }
 
   /** Puts a version of a mandate in force that an entry of the log publishes. It stays in its pack. */
-  publish(sealed: SealedMandate, { seq, atMs }: ChangePlace): void {
+  publish(sealed: SealedMandate, { seq, atMs, by }: ChangePlace): void {
     const { createdAtMs = atMs, createdSeq = seq, pack } = this.#mandates.get(sealed.mandate_id) ?? {};
-    this.putMandate(sealed, { createdAtMs, updatedAtMs: atMs, createdSeq, pack });
+    this.putMandate(sealed, { createdAtMs, updatedAtMs: atMs, createdSeq, createdBy: by, pack });
   }
 
   /** Puts a pack in its current version. */

@@ -232,6 +232,9 @@ export const MandateVersionEntity = defineEntity({
     createdSeq: p.bigint("number"),
     archived: p.boolean(),
     pack: p.text().nullable(),
+    createdBy: p.text().nullable(),
+    note: p.text(),
+    restoredFrom: p.integer().nullable(),
   },
 });
 

@@ -578,6 +578,14 @@ const PERSON_GROUPS = [
     add column checked_at_ms bigint`,
 ];
 
+/** Authors and notes of mandate versions. Versions from before have no author here; a process of an earlier version writes none. */
+const MANDATE_AUTHORS = [
+  `alter table mandate_version
+    add column created_by text collate "C",
+    add column note text not null default '',
+    add column restored_from integer`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -605,4 +613,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0022-hook-calls", statements: HOOK_CALLS },
   { name: "0023-task-decisions", statements: TASK_DECISIONS },
   { name: "0024-person-groups", statements: PERSON_GROUPS },
+  { name: "0025-mandate-authors", statements: MANDATE_AUTHORS },
 ];

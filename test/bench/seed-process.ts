@@ -171,6 +171,10 @@ async function addOtherMandates(log: WorkspaceLog, first: number, count: number)
         digest,
         ...times,
         archived: false,
+        pack: null,
+        createdBy: BY,
+        note: "",
+        restoredFrom: null,
         definition: structuredClone(definition) as never,
       };
     });
@@ -180,7 +184,7 @@ async function addOtherMandates(log: WorkspaceLog, first: number, count: number)
 
 async function addPolicies(log: WorkspaceLog, otherMandates: number): Promise<void> {
   await addTools(log, [TOOL]);
-  for (const mandate of MANDATES) await createMandate(log, BY, draftFrom(mandate));
+  for (const mandate of MANDATES) await createMandate(log, { by: BY, note: "" }, draftFrom(mandate));
   if (otherMandates === 0) return;
   await addTools(
     log,

@@ -84,7 +84,11 @@ async function addLimits(log: WorkspaceLog): Promise<string[]> {
   await registerTools(log, BY, [{ name: TOOL, description: "", inputSchema: TOOL_SCHEMA as never, source }]);
   const rules = ["SCOPE_WORKSPACE", "SCOPE_AGENT"].map((scope) => fromJson(RuleSchema, limit(scope)));
   const scope = { scope: "workspace", departmentId: undefined, agentId: undefined } as const;
-  await createMandate(log, BY, { name: "a day", description: "", ...scope, priority: 0, mode: "enforce", rules });
+  await createMandate(
+    log,
+    { by: BY, note: "" },
+    { name: "a day", description: "", ...scope, priority: 0, mode: "enforce", rules },
+  );
   const agentIds: string[] = [];
   while (agentIds.length < AGENTS) {
     const told = {

@@ -239,6 +239,41 @@ describeInBrowser("the mandates", () => {
     await page.getByRole("tab", { name: "Text" }).click();
   });
 
+  it("are rolled back in four clicks, with author and note in the history.", async () => {
+    const { rest } = dashboard.service;
+    const conditions = (value: number) => ({ rules: [{ field: "amount", operator: ">", value }] });
+    const body = (value: number) => ({
+      name: "refunds",
+      rules: [{ tool: "send_payment", decision: "block", conditions: conditions(value) }],
+    });
+    const { mandate } = (await rest("POST /v1/enforce/mandates", {
+      ...body(70),
+      note: "agreed in May",
+    })) as unknown as {
+      readonly mandate: { readonly mandate_id: string };
+    };
+    await rest(`PUT /v1/enforce/mandates/${mandate.mandate_id}`, body(7_000));
+    const other = await dashboard.open("/mandates");
+    await other.locator(`[data-id=${mandate.mandate_id}] a`).first().click();
+    await other.getByRole("tab", { name: "History" }).click();
+    const version = (number: number) => other.locator(`[data-id=version-${number}]`);
+    await version(1).getByText("agreed in May").waitFor();
+    expect(await version(1).innerText()).to.contain("by first admin");
+    expect(await version(2).locator("[data-action=restore]").count()).to.equal(0);
+    await version(1).locator("[data-action=restore]").click();
+    await other.locator("[role=dialog] .diff .is-added", { hasText: "value: 70" }).waitFor();
+    await assertAccessible(other);
+    await screenshot(other, "mandate-restore");
+    await other.click("[role=dialog] [data-action=confirm]");
+    await version(3).getByText("restores version 1").waitFor();
+    await assertAccessible(other);
+    await other.getByRole("tab", { name: "Text" }).click();
+    await other.locator(".cm-line", { hasText: "value: 70" }).waitFor();
+    await other.locator("[data-action=publish]:disabled").waitFor();
+    await other.context().close();
+    await rest(`DELETE /v1/enforce/mandates/${mandate.mandate_id}`);
+  });
+
   it("say so when somebody else published meanwhile.", async () => {
     await write((await textIn()).replace("value: 800", "value: 900"));
     const conditions = { rules: [{ field: "amount", operator: ">", value: 1_000 }] };

@@ -226,7 +226,11 @@ class WeekWriter {
     await registerTools(this.#log, BY, drafts);
     for (const [name, rules] of Object.entries(MANDATES)) {
       const scope = { scope: "workspace", mode: "enforce", priority: 0 } as const;
-      await createMandate(this.#log, BY, { name, description: "", ...scope, rules: rules.map(ruleFrom) });
+      await createMandate(
+        this.#log,
+        { by: BY, note: "" },
+        { name, description: "", ...scope, rules: rules.map(ruleFrom) },
+      );
     }
   }
 

@@ -10,6 +10,7 @@ import {
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { digestOf } from "../../src/tree/canonical.ts";
+import { coldState, comparable, foldedState } from "../log/comparable.ts";
 import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 type RuleInit = MessageInitShape<typeof RuleSchema>;
@@ -60,6 +61,61 @@ describe("mandates", () => {
     const kept = await test.mandates.updateMandate({ mandateId, name: "traces 2", rules: [blocking("x")] });
     expect(kept.warnings).to.deep.equal([]);
     await test.mandates.archiveMandate({ mandateId });
+  });
+
+  it("keeps the author and the note of every version, in the log and over a cold start.", async () => {
+    const { mandates } = test;
+    const rules = [blocking("noted.one")];
+    const { mandate: first } = await mandates.createMandate({ name: "noted", rules, note: " as agreed in May " });
+    const mandateId = first?.mandateId ?? "";
+    const by = test.adminCaller.keyId;
+    expect(first).to.include({ createdBy: by, note: "as agreed in May" });
+    const operator = { ...test.adminCaller, keyId: "oidc:https://idp.test|ann" };
+    await mandates.updateMandate({ mandateId, name: "noted", rules: [blocking("noted.two")] }, operator);
+    const { versions } = await mandates.getMandate({ mandateId });
+    expect(versions.map(({ version, createdBy, note }) => [version, createdBy, note])).to.deep.equal([
+      [2, operator.keyId, ""],
+      [1, by, "as agreed in May"],
+    ]);
+    const { pool } = test.database;
+    const { mandates: cold } = await comparable(pool, await coldState(pool), Date.now());
+    expect(cold).to.deep.equal((await comparable(pool, await foldedState(pool), Date.now())).mandates);
+    expect(await reasonOf(mandates.updateMandate({ mandateId, name: "noted", rules, note: "a\u0000b" }))).to.equal(
+      "INVALID_FIELD",
+    );
+    await mandates.archiveMandate({ mandateId });
+  });
+
+  it("restores an older version as a new one, compiled against the tools there are now.", async () => {
+    const { mandates, tools } = test;
+    const schema = (name: string) => ({ type: "object", properties: { [name]: { type: "number" } } });
+    await tools.registerTool({ name: "refund", inputSchema: schema("sum") });
+    const over = (field: string) => [{ ...condition(field, ">", 5), tool: "refund" }];
+    const created = await mandates.createMandate({ name: "refunds", rules: over("sum") });
+    const mandateId = created.mandate?.mandateId ?? "";
+    await mandates.updateMandate({ mandateId, name: "refunds 2", rules: [blocking("refund.send")] });
+    const { mandate } = await mandates.restoreMandate({ mandateId, version: 1, note: "back" });
+    expect(mandate).to.include({ name: "refunds", version: 3, restoredFrom: 1, note: "back" });
+    expect(mandate?.digest).to.equal(created.mandate?.digest);
+    expect((await attempt(test.log, { agentId, actionType: "refund.send" })).decision).to.equal("allow");
+    const seq = await seqNow();
+    expect((await mandates.restoreMandate({ mandateId, version: 1 })).mandate?.version).to.equal(3);
+    expect(await seqNow()).to.equal(seq);
+    await mandates.updateMandate({ mandateId, name: "refunds 2", rules: [blocking("refund.send")] });
+    await tools.registerTool({ name: "refund", inputSchema: schema("total") });
+    const stale = await failureOf(mandates.restoreMandate({ mandateId, version: 3 }));
+    expect(stale.violations[0]).to.include({
+      field: "rules[0].conditions.rules[0].field",
+      reason: "FIELD_NOT_IN_SCHEMA",
+    });
+    expect(await reasonOf(mandates.restoreMandate({ mandateId, version: 9 }))).to.equal("MANDATE_VERSION_NOT_FOUND");
+    await mandates.createMandate({ name: "refunds", rules: [blocking("x.y")] });
+    expect(await reasonOf(mandates.restoreMandate({ mandateId, version: 3 }))).to.be.oneOf([
+      "MANDATE_EXISTS",
+      "MANDATE_INVALID",
+    ]);
+    await mandates.archiveMandate({ mandateId });
+    expect(await reasonOf(mandates.restoreMandate({ mandateId, version: 1 }))).to.equal("MANDATE_ARCHIVED");
   });
 
   it("puts a mandate in force for the next decision, with defaults for what is absent.", async () => {

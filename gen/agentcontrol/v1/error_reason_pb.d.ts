@@ -398,6 +398,15 @@ export enum ErrorReason {
   LIST_NOT_FOUND = 54,
 
   /**
+   * The mandate has no such version.
+   * Example: "no version `7` of mandate `mnd_unknown`".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_MANDATE_VERSION_NOT_FOUND = 55;
+   */
+  MANDATE_VERSION_NOT_FOUND = 55,
+
+  /**
    * A department of this name exists.
    * Example: "a department `finance` exists".
    * ALREADY_EXISTS, 409.

@@ -510,6 +510,35 @@ export declare type Mandate = Message<"agentcontrol.v1.Mandate"> & {
    * @generated from field: optional string pack = 16;
    */
   pack?: string | undefined;
+
+  /**
+   * Author of this version: the key, `key_…`, or the person, `oidc:{issuer}|{subject}`. Unset for a version from before authors were
+   * kept; its entry of the log names them.
+   *
+   * @generated from field: optional string created_by = 17;
+   */
+  createdBy?: string | undefined;
+
+  /**
+   * Name of `created_by`: the person's email address or name, the key's owner or name. Unset if it has none.
+   *
+   * @generated from field: optional string created_by_name = 18;
+   */
+  createdByName?: string | undefined;
+
+  /**
+   * Note of the author on this version; empty for none.
+   *
+   * @generated from field: string note = 19;
+   */
+  note: string;
+
+  /**
+   * The version that this one restores; unset for a version that was written.
+   *
+   * @generated from field: optional int32 restored_from = 20;
+   */
+  restoredFrom?: number | undefined;
 };
 
 /**
@@ -1007,6 +1036,13 @@ export declare type CreateMandateRequest = Message<"agentcontrol.v1.CreateMandat
    * @generated from field: repeated agentcontrol.v1.Rule rules = 8;
    */
   rules: Rule[];
+
+  /**
+   * Note on this version for those who read its history, at most 500 characters.
+   *
+   * @generated from field: string note = 9;
+   */
+  note: string;
 };
 
 /**
@@ -1110,6 +1146,13 @@ export declare type UpdateMandateRequest = Message<"agentcontrol.v1.UpdateMandat
    * @generated from field: repeated agentcontrol.v1.Rule rules = 9;
    */
   rules: Rule[];
+
+  /**
+   * As in CreateMandate.
+   *
+   * @generated from field: string note = 10;
+   */
+  note: string;
 };
 
 /**
@@ -1144,6 +1187,67 @@ export declare type UpdateMandateResponse = Message<"agentcontrol.v1.UpdateManda
  * Use `create(UpdateMandateResponseSchema)` to create a new message.
  */
 export declare const UpdateMandateResponseSchema: GenMessage<UpdateMandateResponse>;
+
+/**
+ * Request of RestoreMandate.
+ *
+ * @generated from message agentcontrol.v1.RestoreMandateRequest
+ */
+export declare type RestoreMandateRequest = Message<"agentcontrol.v1.RestoreMandateRequest"> & {
+  /**
+   * Id of the mandate.
+   *
+   * @generated from field: string mandate_id = 1;
+   */
+  mandateId: string;
+
+  /**
+   * The version to restore, from 1.
+   *
+   * @generated from field: int32 version = 2;
+   */
+  version: number;
+
+  /**
+   * As in CreateMandate.
+   *
+   * @generated from field: string note = 3;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.RestoreMandateRequest.
+ * Use `create(RestoreMandateRequestSchema)` to create a new message.
+ */
+export declare const RestoreMandateRequestSchema: GenMessage<RestoreMandateRequest>;
+
+/**
+ * Response of RestoreMandate.
+ *
+ * @generated from message agentcontrol.v1.RestoreMandateResponse
+ */
+export declare type RestoreMandateResponse = Message<"agentcontrol.v1.RestoreMandateResponse"> & {
+  /**
+   * The mandate at the version now in force.
+   *
+   * @generated from field: agentcontrol.v1.Mandate mandate = 1;
+   */
+  mandate?: Mandate | undefined;
+
+  /**
+   * Warnings; the mandate is in force nevertheless.
+   *
+   * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
+   */
+  warnings: RuleWarning[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.RestoreMandateResponse.
+ * Use `create(RestoreMandateResponseSchema)` to create a new message.
+ */
+export declare const RestoreMandateResponseSchema: GenMessage<RestoreMandateResponse>;
 
 /**
  * Request of GetMandate.
@@ -1487,6 +1591,13 @@ export declare type ApplyPackRequest = Message<"agentcontrol.v1.ApplyPackRequest
    * @generated from field: bool adopt = 5;
    */
   adopt: boolean;
+
+  /**
+   * Note on every version that is published, as in CreateMandate.
+   *
+   * @generated from field: string note = 6;
+   */
+  note: string;
 };
 
 /**
@@ -2060,6 +2171,18 @@ export declare const MandateService: GenService<{
     methodKind: "unary";
     input: typeof ListLimitsRequestSchema;
     output: typeof ListLimitsResponseSchema;
+  },
+  /**
+   * Publishes an older version of a mandate as a new one, in force for the next decision. It is compiled again against the tools and
+   * departments that there are now. An older version equal to the one in force creates no version. MANDATE_VERSION_NOT_FOUND when the
+   * mandate has no such version; otherwise fails as UpdateMandate.
+   *
+   * @generated from rpc agentcontrol.v1.MandateService.RestoreMandate
+   */
+  restoreMandate: {
+    methodKind: "unary";
+    input: typeof RestoreMandateRequestSchema;
+    output: typeof RestoreMandateResponseSchema;
   },
   /**
    * Takes a mandate out of force for good; its versions stay readable.

@@ -186,7 +186,10 @@ function pagesOf({ stretch, replay, pace }: Running, from: number, before: numbe
 /** Returns the step of an entry; none for a claim, on which no rule depends. */
 function stepsFrom(entry: StretchEntry): readonly Step[] {
   const { seq, atMs, kind, body } = entry;
-  if (kind === EntryKind.CHANGE) return [{ seq, atMs, change: JSON.parse(body) as ControlChange }];
+  if (kind === EntryKind.CHANGE) {
+    const change = JSON.parse(body) as ControlChange & { readonly by: string };
+    return [{ seq, atMs, by: change.by, change }];
+  }
   if (kind === EntryKind.CLAIM) return [];
   if (kind === EntryKind.OUTCOME) return [{ outcome: JSON.parse(body) as SealedOutcome }];
   return [{ entry, body: receiptFrom(body, NO_HASH).body }];

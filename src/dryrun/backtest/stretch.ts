@@ -37,6 +37,8 @@ export interface PlacedChange {
   readonly change: ControlChange;
   readonly seq: number;
   readonly atMs: number;
+  /** Author of the change. */
+  readonly by: string;
 }
 
 /** Reads the log of a workspace, up to a size, in READ ONLY transactions. */
@@ -108,7 +110,10 @@ export class Stretch {
       const values = [this.#workspaceId, next, before, CHANGES];
       type Row = { seq: number; atMs: number; body: string };
       const rows = await this.within(async (client) => (await client.query<Row>({ ...readChanges, values })).rows);
-      for (const { seq, atMs, body } of rows) yield { seq, atMs, change: JSON.parse(body) as ControlChange };
+      for (const { seq, atMs, body } of rows) {
+        const change = JSON.parse(body) as ControlChange & { readonly by: string };
+        yield { seq, atMs, by: change.by, change };
+      }
       const last = rows.at(-1);
       if (last === undefined || rows.length < CHANGES) return;
       next = last.seq + 1;

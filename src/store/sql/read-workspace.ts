@@ -56,6 +56,7 @@ export const readMandates = {
   name: "read-mandates",
   text: `select * from (
       select distinct on (mandate_id) mandate_id as "mandateId", version, definition, digest, archived, pack,
+        created_by as "createdBy", note, restored_from as "restoredFrom",
         created_at_ms::float8 as "createdAtMs", updated_at_ms::float8 as "updatedAtMs", created_seq::float8 as "createdSeq"
       from mandate_version where workspace_id = $1 order by mandate_id, version desc
     ) latest where not archived order by "createdSeq", "mandateId"`,

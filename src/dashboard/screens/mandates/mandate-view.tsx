@@ -1,6 +1,6 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { Tabs } from "radix-ui";
-import { lazy } from "react";
+import { lazy, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";
 import {
   type Mandate,
@@ -100,6 +100,10 @@ function Sections({ mandate, versions, onPublished }: SectionsProps) {
   const tab = TABS.find(({ value }) => value === parameters.get("show"))?.value ?? "edit";
   const { mandateId, version, status, pack, violations } = mandate;
   const isObserving = mandate.mode === MandateMode.OBSERVE;
+  // The text begins anew once a version that was restored here has been read.
+  const [restored, setRestored] = useState(0);
+  const [begun, setBegun] = useState(0);
+  if (begun < restored && mandate.version >= restored) setBegun(restored);
   return (
     <>
       <div className="row">
@@ -135,7 +139,7 @@ function Sections({ mandate, versions, onPublished }: SectionsProps) {
         {/* The other parts keep an unsaved text. */}
         <Tabs.Content value="edit" className="tab-panel" forceMount hidden={tab !== "edit"}>
           <Part what="the text">
-            <Draft key={mandateId} current={mandate} onPublished={onPublished} />
+            <Draft key={`${mandateId} ${begun}`} current={mandate} onPublished={onPublished} />
           </Part>
         </Tabs.Content>
         <Tabs.Content value="tests" className="tab-panel">
@@ -145,7 +149,7 @@ function Sections({ mandate, versions, onPublished }: SectionsProps) {
         </Tabs.Content>
         <Tabs.Content value="history" className="tab-panel">
           <Part what="the history">
-            <History versions={versions} />
+            <History mandate={mandate} versions={versions} onRestored={({ version: now }) => setRestored(now)} />
           </Part>
         </Tabs.Content>
       </Tabs.Root>

@@ -11,6 +11,8 @@ import type { RuleWarning } from "../../../../gen/agentcontrol/v1/resources_pb.j
 import { Button } from "../../kit/button.tsx";
 import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
+import { NamedField } from "../../kit/form.tsx";
+import type { FormValues } from "../../kit/form-values.ts";
 import { Message } from "../../kit/message.tsx";
 import type { Call } from "../../kit/use-change.ts";
 import { DiffView } from "./diff-view.tsx";
@@ -37,10 +39,11 @@ export function Publish({ base, before, definition, onPublished, onClose }: Publ
   const newer = useNewerVersion(base);
   const fields = definitionOf(definition);
   const after = useMemo(() => textFromMandate(definition), [definition]);
-  const publish = async (call: Call): Promise<Published> =>
-    base === undefined
-      ? await call(createMandate, fields)
-      : await call(updateMandate, { mandateId: base.mandateId, ...fields });
+  const publish = async (call: Call, values: FormValues): Promise<Published> => {
+    const request = { ...fields, note: values.text("note") };
+    if (base === undefined) return call(createMandate, request);
+    return call(updateMandate, { mandateId: base.mandateId, ...request });
+  };
   return (
     <ChangeDialog
       title={base === undefined ? "Publish a new mandate" : `Publish version ${(newer ?? base).version + 1}`}
@@ -68,7 +71,17 @@ export function Publish({ base, before, definition, onPublished, onClose }: Publ
         </div>
       )}
       <DiffView before={newer === undefined ? before : textFromMandate(newer)} after={after} />
+      <VersionNote />
     </ChangeDialog>
+  );
+}
+
+/** Field for the note on a version. */
+export function VersionNote() {
+  return (
+    <NamedField name="note" label="Note" hint="For those who read the history. At most 500 characters.">
+      {(control) => <input {...control} name="note" maxLength={500} autoComplete="off" />}
+    </NamedField>
   );
 }
 
@@ -79,7 +92,7 @@ interface WarningsProps {
 }
 
 /** Lists the warnings about a published version. */
-function Warnings({ version, warnings, onClose }: WarningsProps) {
+export function Warnings({ version, warnings, onClose }: WarningsProps) {
   return (
     <Dialog title={`Version ${version} is in force`} isOpen onClose={onClose} isWide>
       <p>It has warnings:</p>
