@@ -679,7 +679,7 @@ const VARIABLES = {
     "ACP_OIDC_SCOPE",
     oidcScope,
     DEFAULT_OIDC_SCOPE,
-    "scopes to ask for; some issuers give groups only with one of their own, such as `groups`",
+    "scopes to ask for; some issuers give groups only with one of their own, such as `groups`, and refresh tokens only with `offline_access`",
   ),
   oidcGroupsClaim: variable(
     "ACP_OIDC_GROUPS_CLAIM",

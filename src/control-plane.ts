@@ -69,8 +69,11 @@ import {
 } from "./redaction/index.ts";
 import { ActorNames } from "./registry/actor-names.ts";
 import { Authenticator, type KeyHolder } from "./registry/authenticator.ts";
+import { openInvite } from "./registry/invites.ts";
+import { KeyUses } from "./registry/key-uses.ts";
 import { McpDefinitions } from "./registry/mcp-definitions.ts";
 import { McpServers } from "./registry/mcp-servers.ts";
+import { type DueMembership, Memberships } from "./registry/memberships.ts";
 import { personLabel, personName } from "./registry/person-name.ts";
 import { SignIns } from "./registry/sign-ins.ts";
 import { WorkspaceRates } from "./registry/workspace-rates.ts";
@@ -80,7 +83,10 @@ import { CallerFinder, type CallerFinderOptions } from "./server/admission.ts";
 import { CallLog } from "./server/call-log.ts";
 import { dashboardPages } from "./server/dashboard/assets.ts";
 import { isReachedOverTls, SignInCookie } from "./server/dashboard/cookie.ts";
+import { inviteRoute } from "./server/dashboard/invite.ts";
 import { OidcSignIn } from "./server/dashboard/oidc.ts";
+import type { GroupRule } from "./server/dashboard/oidc-person.ts";
+import { OidcRechecks } from "./server/dashboard/oidc-rechecks.ts";
 import { signInRoute } from "./server/dashboard/sign-in.ts";
 import { docsRoute } from "./server/docs/docs-route.ts";
 import { createGrpcServer } from "./server/grpc.ts";
@@ -177,6 +183,7 @@ interface Parts {
   /** Seals outcomes that nobody reported in time. */
   readonly unknownOutcomes: DueWork;
   readonly authenticator: Authenticator;
+  readonly keyUses: KeyUses;
   readonly keys: SigningKeys;
   readonly webhooks: Webhooks;
   readonly redaction: Redaction;
@@ -283,7 +290,15 @@ function createServices({
     }),
     createRedactionService({ redaction }),
     createVaultService(vault, new ActorNames(pool)),
-    createAdminService({ logs, database, authenticator, keys, audience, rates }),
+    createAdminService({
+      logs,
+      database,
+      authenticator,
+      keys,
+      audience,
+      rates,
+      publicUrl: config.publicUrl ?? undefined,
+    }),
   ];
 }
 
@@ -428,6 +443,9 @@ function jwksRoute(keys: SigningKeys): HttpRoute {
 
 const PERSON_ROLES = { admin: Role.ADMIN, operator: Role.OPERATOR, auditor: Role.AUDITOR } as const;
 
+const groupRulesIn = ({ oidcGroupMap }: Config): readonly GroupRule[] =>
+  oidcGroupMap.map((rule) => ({ ...rule, role: PERSON_ROLES[rule.role] }));
+
 /** Creates the sign-in by OpenID Connect; undefined when no issuer is configured. */
 function createOidcSignIn(
   { config, logs, encryptor, log }: Parts,
@@ -443,7 +461,7 @@ function createOidcSignIn(
     scope: config.oidcScope,
     publicUrl,
     groupsClaim: config.oidcGroupsClaim,
-    groups: config.oidcGroupMap.map((rule) => ({ ...rule, role: PERSON_ROLES[rule.role] })),
+    groups: groupRulesIn(config),
     cipher: encryptor,
     signIns,
     cookie,
@@ -453,7 +471,36 @@ function createOidcSignIn(
   });
 }
 
-function createServers(parts: Parts, sharesPorts: boolean): Servers {
+/** Parts of signing in to the dashboard. */
+interface SignInParts {
+  readonly signIns: SignIns;
+  readonly cookie: SignInCookie;
+  /** Undefined where no issuer is configured. */
+  readonly oidc: OidcSignIn | undefined;
+  /** Asks the issuer again; undefined without one. */
+  readonly rechecks: OidcRechecks<DueMembership> | undefined;
+}
+
+function createSignInParts(parts: Parts): SignInParts {
+  const { database, encryptor, logs, authenticator, config, log } = parts;
+  const forget = (id: string): void => authenticator.forget(id);
+  const store = { database, encryptor, clock: logs.clock, forget };
+  const signIns = new SignIns(store);
+  const cookie = new SignInCookie(isReachedOverTls(config.publicUrl ?? undefined, parts.tls !== undefined));
+  const oidc = createOidcSignIn(parts, signIns, cookie);
+  const rechecks =
+    oidc &&
+    new OidcRechecks({
+      issuer: oidc.issuer,
+      memberships: new Memberships(store),
+      groups: groupRulesIn(config),
+      groupsClaim: config.oidcGroupsClaim,
+      log,
+    });
+  return { signIns, cookie, oidc, rechecks };
+}
+
+function createServers(parts: Parts, signIn: SignInParts, sharesPorts: boolean): Servers {
   const { authenticator, config, database, keys, logs, proxy, log, metrics, largeRequests, wrongKeys, audience, tls } =
     parts;
   const { defaultDeadlineMs, maxBodyBytes } = config;
@@ -463,7 +510,7 @@ function createServers(parts: Parts, sharesPorts: boolean): Servers {
   const watchKeys: WatchKeys = async (workspaceId, listener) =>
     authenticator.watchEnds(await logs.of(workspaceId), listener);
   const publicUrl = config.publicUrl ?? undefined;
-  const signInCookie = new SignInCookie(isReachedOverTls(publicUrl, tls !== undefined));
+  const { signIns, cookie: signInCookie, oidc } = signIn;
   const finder: CallerFinderOptions = {
     authenticate,
     signInCookie,
@@ -495,9 +542,7 @@ function createServers(parts: Parts, sharesPorts: boolean): Servers {
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
   const readiness = new Readiness({ health, ping: () => stored(database.pool.query(PING)) });
-  const signIns = new SignIns({ database, clock: logs.clock, forget: (id) => authenticator.forget(id) });
   const document = openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", publicUrl });
-  const oidc = createOidcSignIn(parts, signIns, signInCookie);
   const names = new ActorNames(database.pool);
   const nameOf = async ({ workspaceId, keyId }: KeyHolder): Promise<string | undefined> =>
     (await names.find(workspaceId, [keyId]))(keyId);
@@ -505,6 +550,11 @@ function createServers(parts: Parts, sharesPorts: boolean): Servers {
   const signInOptions = { authenticate, signIns, nameOf, cookie: signInCookie, publicUrl, oidc: offer, wrongKeys };
   const dashboard = [
     ...(oidc === undefined ? [] : [oidc]),
+    inviteRoute({
+      open: (secret) => openInvite({ database, logs, forget: (id) => authenticator.forget(id) }, secret),
+      publicUrl,
+      wrongKeys,
+    }),
     signInRoute({ ...signInOptions, clock: logs.clock }),
     dashboardPages(DASHBOARD_FOLDER),
   ];
@@ -574,7 +624,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   });
   const keys = new SigningKeys({ database, logs, privateKey });
   const verifyToken = createTokenVerifier(keys);
-  const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken });
+  const keyUses = new KeyUses({ pool: database.pool, clock: logs.clock, log: quietLog });
+  const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken, noteUse: keyUses.note });
   const webhooks = new Webhooks({
     database,
     logs,
@@ -624,6 +675,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     expiry,
     unknownOutcomes,
     authenticator,
+    keyUses,
     keys,
     webhooks,
     redaction,
@@ -682,7 +734,8 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
     checker,
   } = parts;
   const { mcp } = parts;
-  const servers = createServers(parts, options.sharesPorts ?? false);
+  const signIn = createSignInParts(parts);
+  const servers = createServers(parts, signIn, options.sharesPorts ?? false);
   const onWakeUp: WakeUpListener = (wakeUp) => {
     logs.wakeUp(wakeUp);
     if (!wakeUp?.isChange) return;
@@ -707,6 +760,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       webhooks.start();
       expiry.start(logs);
       unknownOutcomes.start(logs);
+      signIn.rechecks?.start();
       mcp.kept.start();
       mcp.hookCalls.start();
       return addresses;
@@ -734,6 +788,8 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       await redaction.close(FLUSH_MS);
       proxy.close();
       await checker.close();
+      await signIn.rechecks?.close();
+      await parts.keyUses.close();
       await wakeUps.close();
       await logs.close();
       await redis.close();

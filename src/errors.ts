@@ -149,6 +149,8 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
   [
     Code.NotFound,
     [
+      ErrorReason.PERSON_NOT_FOUND,
+      ErrorReason.INVITE_INVALID,
       ErrorReason.AGENT_NOT_FOUND,
       ErrorReason.DEPARTMENT_NOT_FOUND,
       ErrorReason.TOOL_NOT_FOUND,
@@ -175,6 +177,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
   [
     Code.AlreadyExists,
     [
+      ErrorReason.PERSON_EXISTS,
       ErrorReason.DEPARTMENT_EXISTS,
       ErrorReason.WORKSPACE_EXISTS,
       ErrorReason.MANDATE_EXISTS,
@@ -188,6 +191,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
   [
     Code.FailedPrecondition,
     [
+      ErrorReason.PERSON_DEACTIVATED,
       ErrorReason.ESCALATION_RESOLVED,
       ErrorReason.EDIT_BLOCKED,
       ErrorReason.MANDATE_ARCHIVED,
@@ -263,6 +267,7 @@ const HTTP_BY_REASON: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.UNSUPPORTED_MEDIA_TYPE, 415],
   [ErrorReason.NOT_ACCEPTABLE, 406],
   [ErrorReason.ESCALATION_RESOLVED, 409],
+  [ErrorReason.PERSON_DEACTIVATED, 409],
   [ErrorReason.PACK_CHANGED, 409],
   [ErrorReason.LIST_IN_USE, 409],
   [ErrorReason.LIST_CHANGED, 409],

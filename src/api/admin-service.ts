@@ -5,6 +5,7 @@ import {
   AdminService,
   type ApiKeySchema,
   type CreateWorkspaceRequest,
+  type PersonSchema,
   type SigningKeySchema,
   type UpdateWorkspaceRequest,
   type WorkspaceSchema,
@@ -15,8 +16,20 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { ActorNames, type NameOf } from "../registry/actor-names.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
+import { invitePerson } from "../registry/invites.ts";
 import { createKey, listKeys, revokeKey } from "../registry/keys.ts";
-import { personFromName } from "../registry/person-name.ts";
+import {
+  createPerson,
+  deactivatePerson,
+  getPerson,
+  listPeople,
+  type PersonView,
+  reactivatePerson,
+  roleOfPerson,
+  updatePerson,
+  viewsOf,
+} from "../registry/people.ts";
+import { isPersonId, personFromName } from "../registry/person-name.ts";
 import type { WorkspaceRates } from "../registry/workspace-rates.ts";
 import {
   createWorkspace,
@@ -28,7 +41,7 @@ import {
 } from "../registry/workspaces.ts";
 import type { SigningKey } from "../state/signing-keys.ts";
 import type { Database } from "../store/database.ts";
-import type { ApiKeyRow as KeyRow } from "../store/entities.ts";
+import type { ApiKeyRow as KeyRow, PersonRow } from "../store/entities.ts";
 import type { Caller } from "./context.ts";
 import { decisionMapping, outcomeTrackingMapping } from "./enum-mapping.ts";
 import { memberNames, optionalTimestamp, trustTenths } from "./field-values.ts";
@@ -46,6 +59,8 @@ export interface AdminServiceOptions {
   readonly audience: Pick<ServiceAudience, "nameFor">;
   /** Forgets the rates of calls of a workspace when they change. */
   readonly rates: Pick<WorkspaceRates, "forget">;
+  /** Address at which browsers reach the service, without a slash at its end; undefined if it has none. */
+  readonly publicUrl?: string | undefined;
 }
 
 function workspaceFrom(
@@ -102,12 +117,13 @@ function keyFrom(key: KeyRow, nameOf: NameOf): MessageInitShape<typeof ApiKeySch
     createdAt: timestampFromMs(createdAtMs),
     expiresAt: optionalTimestamp(expiresAtMs),
     revokedAt: optionalTimestamp(revokedAtMs),
+    lastUsedAt: optionalTimestamp(key.lastUsedAtMs),
   };
 }
 
 /** Returns the owner of a key if it names a person; a label has no name of its own. */
 const personIn = (owner: string | null | undefined): string | undefined =>
-  typeof owner === "string" && personFromName(owner) !== undefined ? owner : undefined;
+  typeof owner === "string" && (isPersonId(owner) || personFromName(owner) !== undefined) ? owner : undefined;
 
 function signingKeyFrom({
   keyId,
@@ -147,7 +163,11 @@ function assertMayUpdate({ role }: Caller, settings: object): void {
 
 /** Creates the functions of AdminService. */
 export function createAdminService(options: AdminServiceOptions): ServiceDefinition {
-  return defineService(AdminService, { ...workspaceFunctions(options), ...keyFunctions(options) });
+  return defineService(AdminService, {
+    ...workspaceFunctions(options),
+    ...keyFunctions(options),
+    ...peopleFunctions(options),
+  });
 }
 
 function workspaceFunctions({ logs, database, keys, audience, rates }: AdminServiceOptions) {
@@ -198,6 +218,92 @@ function workspaceFunctions({ logs, database, keys, audience, rates }: AdminServ
   } satisfies Partial<ServiceFunctions<typeof AdminService>>;
 }
 
+function personFrom(view: PersonView, nameOf: NameOf): MessageInitShape<typeof PersonSchema> {
+  const { person, openKeys, keyUsedAtMs, invitedUntilMs } = view;
+  const { name, email, displayName, issuer, subject, createdBy, role } = person;
+  return {
+    personId: person.personId,
+    actor: person.actor,
+    name: name ?? email ?? displayName ?? "",
+    role: roleOfPerson(person) ?? Role.UNSPECIFIED,
+    roleFromGroups: (role ?? null) === null && roleOfPerson(person) !== undefined,
+    issuer: issuer ?? undefined,
+    subject: subject ?? undefined,
+    email: email ?? undefined,
+    groups: person.groups,
+    checkedAt: optionalTimestamp(person.checkedAtMs),
+    signedInAt: optionalTimestamp(person.signedInAtMs),
+    openKeys,
+    keyUsedAt: optionalTimestamp(keyUsedAtMs),
+    invitedUntil: optionalTimestamp(invitedUntilMs),
+    createdAt: timestampFromMs(person.createdAtMs),
+    createdBy: createdBy ?? undefined,
+    createdByName: nameOf(createdBy),
+    deactivatedAt: optionalTimestamp(person.deactivatedAtMs),
+  };
+}
+
+function peopleFunctions({ logs, database, authenticator, publicUrl }: AdminServiceOptions) {
+  const names = new ActorNames(database.pool);
+  const shown = async ({ workspaceId }: Caller, people: readonly PersonRow[]) => {
+    const views = await viewsOf(database.pool, workspaceId, people, logs.clock.now());
+    const nameOf = await names.find(
+      workspaceId,
+      people.map(({ createdBy }) => createdBy),
+    );
+    return views.map((view) => personFrom(view, nameOf));
+  };
+  const shownOne = async (caller: Caller, person: PersonRow) => (await shown(caller, [person]))[0];
+  return {
+    async createPerson(request, { caller }) {
+      const { name, role, issuer, subject } = request;
+      const log = await logs.of(caller.workspaceId);
+      return { person: await shownOne(caller, await createPerson(log, caller.keyId, { name, role, issuer, subject })) };
+    },
+
+    async listPeople(request, { caller }) {
+      const page = namePageFrom(request, "people");
+      const { items, next } = await listPeople(database, caller.workspaceId, page);
+      return { people: await shown(caller, items), nextPageToken: page.tokenAfter(next) };
+    },
+
+    async getPerson({ personId }, { caller }) {
+      return { person: await shownOne(caller, await getPerson(database, caller.workspaceId, personId)) };
+    },
+
+    async updatePerson({ personId, name, role }, { caller }) {
+      const { workspaceId, keyId } = caller;
+      const update = { name, role: role === Role.UNSPECIFIED ? undefined : role };
+      const person = await updatePerson(await logs.of(workspaceId), keyId, personId, update);
+      authenticator.forget(workspaceId);
+      return { person: await shownOne(caller, person) };
+    },
+
+    async deactivatePerson({ personId }, { caller }) {
+      const { workspaceId, keyId } = caller;
+      const person = await deactivatePerson(await logs.of(workspaceId), keyId, personId);
+      authenticator.forget(workspaceId);
+      return { person: await shownOne(caller, person) };
+    },
+
+    async reactivatePerson({ personId }, { caller }) {
+      const person = await reactivatePerson(await logs.of(caller.workspaceId), caller.keyId, personId);
+      return { person: await shownOne(caller, person) };
+    },
+
+    async invitePerson({ personId }, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      const { person, secret, expiresAtMs } = await invitePerson(log, caller.keyId, personId);
+      return {
+        person: await shownOne(caller, person),
+        // A browser sends no fragment, so that no proxy logs the secret.
+        url: `${publicUrl ?? ""}/invite#${secret}`,
+        expiresAt: timestampFromMs(expiresAtMs),
+      };
+    },
+  } satisfies Partial<ServiceFunctions<typeof AdminService>>;
+}
+
 function keyFunctions({ logs, database, authenticator, keys }: AdminServiceOptions) {
   const names = new ActorNames(database.pool);
   const namesIn = (rows: readonly KeyRow[], workspaceId: string): Promise<NameOf> =>
@@ -216,8 +322,8 @@ function keyFunctions({ logs, database, authenticator, keys }: AdminServiceOptio
     },
 
     async listApiKeys(request, { caller }) {
-      const page = namePageFrom(request, "keys");
-      const { items, next } = await listKeys(database, caller.workspaceId, page);
+      const page = namePageFrom(request, "keys", request.owner);
+      const { items, next } = await listKeys(database, caller.workspaceId, page, request.owner);
       const nameOf = await namesIn(items, caller.workspaceId);
       return { keys: items.map((key) => keyFrom(key, nameOf)), nextPageToken: page.tokenAfter(next) };
     },

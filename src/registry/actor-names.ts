@@ -2,7 +2,6 @@ import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
 import { stored } from "../store/database.ts";
 import { readActorNames } from "../store/sql/read-actor-names.ts";
-import { personFromName } from "./person-name.ts";
 
 /** Returns the name of an id, as it is shown beside the id; undefined for an id without a name. */
 export type NameOf = (id: string | null | undefined) => string | undefined;
@@ -11,7 +10,7 @@ export type NameOf = (id: string | null | undefined) => string | undefined;
 const CACHED_NAMES = 10_000;
 const CACHE_MS = 1_000;
 
-/** Names of people, keys and credentials: a person's verified email address or name, a key's owner or name. */
+/** Names of people, keys and credentials: a person's given name, verified email address or name, a key's owner or name. */
 export class ActorNames {
   readonly #pool: Pool;
   // By size: with a maximum of entries the room for all of them is taken at once.
@@ -41,9 +40,7 @@ export class ActorNames {
   }
 
   async #read(workspaceId: string, ids: readonly string[]): Promise<readonly (readonly [string, string])[]> {
-    const people = ids.flatMap((id) => personFromName(id) ?? []);
-    const [issuers, subjects] = [people.map(({ issuer }) => issuer), people.map(({ subject }) => subject)];
-    const values = [workspaceId, ids, issuers, subjects];
+    const values = [workspaceId, ids];
     const { rows } = await stored(this.#pool.query<{ id: string; name: string | null }>({ ...readActorNames, values }));
     return rows.flatMap(({ id, name }) => ((name ?? "") === "" ? [] : [[id, name as string] as const]));
   }

@@ -5,9 +5,17 @@ import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
-import { ApiKeyEntity, AuthorityEntity, type AuthorityRow, SignInEntity } from "../store/entities.ts";
+import {
+  ApiKeyEntity,
+  AuthorityEntity,
+  type AuthorityRow,
+  PersonEntity,
+  type PersonRow,
+  SignInEntity,
+  type SignInRow,
+} from "../store/entities.ts";
 import { CREDENTIAL_MARK, SIGN_IN_MARK } from "./keys.ts";
-import { personFromName } from "./person-name.ts";
+import { MEMBERSHIP_MS } from "./memberships.ts";
 
 /** The holder of a key. */
 export interface KeyHolder {
@@ -52,6 +60,8 @@ interface AuthenticatorOptions {
   readonly now?: () => number;
   /** Milliseconds that a look-up is cached. Default `DEFAULT_KEY_CACHE_MS`. */
   readonly cacheTtlMs?: number;
+  /** Notes that a key opened a call. MUST be quick. Default: nothing is noted. */
+  readonly noteUse?: (keyId: string) => void;
   /** Default: no text is a federation token. */
   readonly verifyToken?: VerifyToken;
 }
@@ -90,6 +100,26 @@ function storedKeyFrom(row: AuthorityRow | null): StoredKey | undefined {
   return { holder, afterEnd: { ...holder, isEnded: true }, expiresAtMs, endedAtMs: endedAtMs ?? null };
 }
 
+/**
+ * Reads the sign-in of a person, which is good while their issuer was asked within the last 15 minutes. People from before they had
+ * issuers are found under no name: they sign in again.
+ */
+function storedPersonFrom(signIn: SignInRow, person: PersonRow | null): StoredKey | undefined {
+  if (person === null || (person.deactivatedAtMs ?? null) !== null) return undefined;
+  const { holder: keyId, workspaceId, role, createdAtMs, expiresAtMs: until } = signIn;
+  const expiresAtMs = Math.min(until, (person.checkedAtMs ?? createdAtMs) + MEMBERSHIP_MS);
+  const isAskedAgain = (person.sealedRefresh ?? null) !== null;
+  const holder = {
+    keyId,
+    workspaceId,
+    role,
+    agentId: null,
+    expiresAtMs: isAskedAgain ? until : expiresAtMs,
+    isSignIn: true,
+  };
+  return { holder, afterEnd: undefined, expiresAtMs, endedAtMs: null };
+}
+
 /** Kinds of authority that authenticate calls. */
 const KINDS_OF_KEYS: ReadonlySet<AuthorityKind> = new Set(["credential", "federation_token"]);
 
@@ -97,6 +127,9 @@ function keyEndEventFrom(event: LedgerEvent): KeyEndEvent | undefined {
   if (event.kind !== "change") return undefined;
   const { change } = event;
   if (change.type === "key_revoked") return { keyIds: [change.key_id], agentId: null };
+  // A sign-in of the person has this name in place of a key's id; their keys end by entries of their own.
+  if (change.type === "person_updated" || change.type === "person_deactivated")
+    return { keyIds: [change.person.actor], agentId: null };
   if (change.type === "agent_revoked") return { keyIds: [], agentId: change.agent_id };
   if (change.type !== "authority_ended" || !KINDS_OF_KEYS.has(change.kind)) return undefined;
   return { keyIds: change.ids, agentId: null };
@@ -110,6 +143,7 @@ export class Authenticator {
   readonly #orm: Database["orm"];
   readonly #clock: { now(): number };
   readonly #now: () => number;
+  readonly #noteUse: ((keyId: string) => void) | undefined;
   readonly #verifyToken: VerifyToken | undefined;
   /** By the SHA-256 of the key, as base64. */
   readonly #known: LRUCache<string, StoredKey>;
@@ -121,6 +155,7 @@ export class Authenticator {
     this.#orm = database.orm;
     this.#clock = clock;
     this.#now = now;
+    this.#noteUse = options.noteUse;
     this.#verifyToken = options.verifyToken;
     // `maxSize`: with `max` the caches allocate all of their memory at once.
     const bounds = { sizeCalculation: () => 1, ttl: cacheTtlMs, ttlResolution: 0, perf: { now } };
@@ -177,7 +212,9 @@ export class Authenticator {
     if (key === undefined) return undefined;
     const { holder, afterEnd, expiresAtMs, endedAtMs } = key;
     const isOpen = endedAtMs === null && (expiresAtMs ?? Number.POSITIVE_INFINITY) > this.#clock.now();
-    return isOpen ? holder : afterEnd;
+    if (!isOpen) return afterEnd;
+    this.#noteUse?.(holder.keyId);
+    return holder;
   }
 
   async #lookUp(key: string, digest: string): Promise<StoredKey | undefined> {
@@ -228,10 +265,11 @@ export class Authenticator {
     const em = this.#orm.em.fork();
     const signIn = await stored(em.findOne(SignInEntity, { secretHash }));
     if (signIn === null) return undefined;
-    const { holder: keyId, workspaceId, role, person, expiresAtMs: until } = signIn;
-    const key = person ? null : await stored(em.findOne(ApiKeyEntity, { keyId, workspaceId, revokedAtMs: null }));
-    // People from before they had issuers have to sign in again: under their old names they would be others than themselves.
-    if (person ? personFromName(keyId) === undefined : key === null) return undefined;
+    const { holder: keyId, workspaceId, role, expiresAtMs: until } = signIn;
+    if (signIn.person)
+      return storedPersonFrom(signIn, await stored(em.findOne(PersonEntity, { workspaceId, actor: keyId })));
+    const key = await stored(em.findOne(ApiKeyEntity, { keyId, workspaceId, revokedAtMs: null }));
+    if (key === null) return undefined;
     const expiresAtMs = Math.min(until, key?.expiresAtMs ?? Number.POSITIVE_INFINITY);
     const holder = { keyId, workspaceId, role, agentId: null, expiresAtMs, isSignIn: true };
     return { holder, afterEnd: undefined, expiresAtMs, endedAtMs: null };

@@ -3,7 +3,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
-import type { SealedKey, SealedWorkspace } from "../state/control-changes.ts";
+import type { SealedKey } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
 import { ApiKeyEntity, type ApiKeyRow } from "../store/entities.ts";
 import { base32FromBytes, createId } from "../store/ids.ts";
@@ -11,8 +11,8 @@ import { readKeyEnd } from "../store/sql/read-key-end.ts";
 import type { Reader, Transaction } from "../store/transaction.ts";
 import { getAgent } from "./agents.ts";
 import { checkedName } from "./checked-text.ts";
+import { assertOwner, checkedOwner } from "./key-owner.ts";
 import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "./page.ts";
-import { ownerFault } from "./person-name.ts";
 
 const SECRET_BYTES = 32;
 const PREFIX_LENGTH = 12;
@@ -24,9 +24,13 @@ const SYSTEM = "system";
 export const CREDENTIAL_MARK = "acpc_";
 /** Beginning of the secret that a cookie of the dashboard holds. */
 export const SIGN_IN_MARK = "acps_";
+/** Beginning of the secret in the link of an invite. */
+export const INVITE_MARK = "acpi_";
+
+type SecretMark = typeof KEY_MARK | typeof CREDENTIAL_MARK | typeof SIGN_IN_MARK | typeof INVITE_MARK;
 
 /** Makes a secret: a mark and the base32 of 32 bytes from the system's generator. */
-export function createSecret(mark: typeof KEY_MARK | typeof CREDENTIAL_MARK | typeof SIGN_IN_MARK = KEY_MARK): string {
+export function createSecret(mark: SecretMark = KEY_MARK): string {
   return `${mark}${base32FromBytes(randomBytes(SECRET_BYTES))}`;
 }
 
@@ -100,6 +104,7 @@ export function newKey(workspaceId: string, by: string, draft: KeyDraft, nowMs: 
     owner,
     // The service is nobody: all that it made would count as one.
     createdBy: by === SYSTEM ? null : by,
+    lastUsedAtMs: null,
   };
   const sealed = { key_id: keyId, name, role, agent_id: agentId, prefix, ...(owner === null ? {} : { owner }) };
   return { secret, key, sealed };
@@ -121,7 +126,8 @@ export async function putKey(scope: ChangeScope, by: string, draft: KeyDraft, gi
 const DAY_SECONDS = 86_400;
 
 /** Returns the seconds until a key expires, by its draft and the workspace's setting. Throws INVALID_FIELD for too many. */
-function ttlSecondsOf({ ttlSeconds }: KeyDraft, { key_ttl_days: days }: SealedWorkspace): number | undefined {
+export function ttlSecondsIn({ state }: Pick<ChangeScope, "state">, { ttlSeconds }: KeyDraft): number | undefined {
+  const { key_ttl_days: days } = state.settings;
   if (days === 0) return ttlSeconds;
   const most = days * DAY_SECONDS;
   if (ttlSeconds === undefined || ttlSeconds <= most) return ttlSeconds ?? most;
@@ -141,15 +147,10 @@ export function createKey(log: WorkspaceLog, by: string, draft: KeyDraft): Promi
   if (agentId !== null && role !== Role.AGENT) throw invalidField("agent_id", "goes with the role `agent` only");
   return log.change(by, async (scope) => {
     if (agentId !== null) getAgent(scope.state, agentId);
-    const ttlSeconds = ttlSecondsOf(draft, scope.state.settings);
+    if (owner !== undefined) await assertOwner(scope, owner);
+    const ttlSeconds = ttlSecondsIn(scope, draft);
     return putKey(scope, by, { ...draft, name, owner, ttlSeconds });
   });
-}
-
-function checkedOwner(owner: string | undefined): string | undefined {
-  const fault = owner === undefined ? undefined : ownerFault(owner);
-  if (fault !== undefined) throw invalidField("owner", fault);
-  return owner?.trim();
 }
 
 /** Returns the keys that may administer the workspace now. */
@@ -182,13 +183,15 @@ export async function endKeysOfAgent({ transaction, state, nowMs }: ChangeScope,
   await transaction.nativeUpdate(ApiKeyEntity, where, { revokedAtMs: nowMs, endedWithAgent: true });
 }
 
-async function assertNotLast(scope: ChangeScope, key: ApiKeyRow): Promise<void> {
+/** Throws LAST_ADMIN_KEY when the workspace would be left without a working admin key by the end of some keys. */
+export async function assertAdminLeft(scope: ChangeScope, ended: readonly ApiKeyRow[]): Promise<void> {
   // Revoking an expired key locks nobody out.
-  if (!canAdminister(key, scope.nowMs)) return;
-  const left = (await adminKeys(scope)).filter(({ keyId }) => keyId !== key.keyId);
-  if (left.length > 0) return;
-  const message = `key \`${key.keyId}\` is the last admin key of the workspace; make another first`;
-  throw new ControlPlaneError(ErrorReason.LAST_ADMIN_KEY, message, { key_id: key.keyId });
+  const last = ended.find((key) => canAdminister(key, scope.nowMs));
+  if (last === undefined) return;
+  const isEnded = new Set(ended.map(({ keyId }) => keyId));
+  if ((await adminKeys(scope)).some(({ keyId }) => !isEnded.has(keyId))) return;
+  const message = `key \`${last.keyId}\` is the last admin key of the workspace; make another first`;
+  throw new ControlPlaneError(ErrorReason.LAST_ADMIN_KEY, message, { key_id: last.keyId });
 }
 
 /**
@@ -202,20 +205,22 @@ export function revokeKey(log: WorkspaceLog, by: string, keyId: string): Promise
     const key = await transaction.findOne(ApiKeyEntity, where);
     if (key === null) throw notFound(ErrorReason.KEY_NOT_FOUND, "key", { key_id: keyId });
     if ((key.revokedAtMs ?? null) !== null) return key;
-    await assertNotLast(scope, key);
+    await assertAdminLeft(scope, [key]);
     await transaction.nativeUpdate(ApiKeyEntity, where, { revokedAtMs: nowMs });
     seal({ type: "key_revoked", key_id: keyId });
     return { ...key, revokedAtMs: nowMs };
   });
 }
 
-/** Lists the keys of a workspace, newest first, revoked ones included. */
+/** Lists the keys of a workspace, newest first, revoked ones included; with `owner` those of one owner. */
 export async function listKeys(
   { orm }: Database,
   workspaceId: string,
   page: PageRequest<string>,
+  owner?: string | undefined,
 ): Promise<Page<ApiKeyRow, string>> {
   const { where, options } = newestFirst("keyId", page);
-  const rows: ApiKeyRow[] = await stored(orm.em.fork().find(ApiKeyEntity, { workspaceId, ...where }, options));
+  const wanted = { workspaceId, ...(owner === undefined ? {} : { owner }), ...where };
+  const rows: ApiKeyRow[] = await stored(orm.em.fork().find(ApiKeyEntity, wanted, options));
   return pageFrom(rows, page.size, (key) => cursorOf(key, key.keyId));
 }

@@ -1,3 +1,4 @@
+import { invalidField } from "../errors.ts";
 import { comparableName, givenNameFault } from "../policy/names.ts";
 
 /**
@@ -26,6 +27,15 @@ export function personFromName(name: string): PersonKey | undefined {
   return issuer === undefined || subject === undefined ? undefined : { issuer, subject };
 }
 
+/** Beginning of the ids that the service gives people. */
+const PERSON_ID = "per_";
+
+/** Tests for the form of a person's id, which names a person without an issuer. */
+export const isPersonId = (text: string): boolean => text.startsWith(PERSON_ID);
+
+/** Beginnings of what the log calls keys, credentials, tokens and people, and its word for the service. */
+const LOG_NAME = /^(?:(?:key|crd|fed|per)_|oidc:|system$)/;
+
 /** Maximum characters of a label. */
 const MAX_LABEL = 200;
 
@@ -35,13 +45,31 @@ export function personLabel(text: unknown): string | undefined {
   return text.trim();
 }
 
+/**
+ * Returns the name that an admin gives a person, trimmed. Throws INVALID_FIELD for one that could be mistaken for another, or for an id
+ * beside which it stands.
+ */
+export function givenPersonName(field: string, text: string): string {
+  const fault = givenNameFault(text);
+  if (fault !== undefined) throw invalidField(field, fault);
+  if (LOG_NAME.test(comparableName(text)))
+    throw invalidField(
+      field,
+      "must not begin as an id does: `key_`, `crd_`, `fed_`, `per_` or `oidc:`, nor be `system`",
+    );
+  return text.trim();
+}
+
 /** Mark before an owner's label among parties, which sets it apart from people and keys. */
 const OWNER_MARK = "owner ";
 
 /** Explains why a text is not the owner of a key, as the rest of a sentence about it; undefined for an owner. */
 export function ownerFault(text: string): string | undefined {
   if (personFromName(text) !== undefined) return undefined;
-  if (comparableName(text).startsWith("oidc:"))
+  const compared = comparableName(text);
+  if (compared.startsWith(PERSON_ID) && !isPersonId(text))
+    return "must be the id of a person as the service wrote it, or a label that does not begin with `per_`";
+  if (compared.startsWith("oidc:"))
     return "must name a person as `oidc:{issuer}|{subject}`, or be a label that does not begin with `oidc:`";
   if (text.length > MAX_LABEL) return `must have at most ${MAX_LABEL} characters, unless it names a person`;
   return givenNameFault(text);

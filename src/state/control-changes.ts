@@ -130,6 +130,16 @@ export type SealedKey = {
   readonly owner?: string;
 };
 
+/** A person as sealed, by ids alone: what a person is called can change and be erased. */
+export type SealedPerson = {
+  /** `per_…`. */
+  readonly person_id: string;
+  /** Owner of the person's keys: `oidc:{issuer}|{subject}`, or the id of a person without an issuer. */
+  readonly actor: string;
+  /** Role that an admin gave; null if groups alone give one. */
+  readonly role: number | null;
+};
+
 /** The kinds of authority. */
 export type AuthorityKind =
   | "session"
@@ -333,6 +343,11 @@ export type ControlChange =
     }
   | { readonly type: "key_created"; readonly key: SealedKey }
   | { readonly type: "key_revoked"; readonly key_id: string }
+  | { readonly type: "person_created"; readonly person: SealedPerson }
+  | { readonly type: "person_updated"; readonly person: SealedPerson }
+  | { readonly type: "person_invited"; readonly person_id: string; readonly expires_at: string }
+  | { readonly type: "person_deactivated"; readonly person: SealedPerson }
+  | { readonly type: "person_reactivated"; readonly person: SealedPerson }
   | { readonly type: "signing_key_added"; readonly signing_key: SealedSigningKey }
   | {
       /** Signatures from before this entry still verify, later ones do not. */

@@ -62,25 +62,51 @@ export const ApiKeyEntity = defineEntity({
     endedWithAgent: p.boolean(),
     owner: p.text().nullable(),
     createdBy: p.text().nullable(),
+    lastUsedAtMs: p.bigint("number").nullable(),
   },
 });
 
 /**
- * A person who signed in to a workspace, by issuer and subject, with what stands beside their name in the log. `groups` are those
- * that the issuer named at `checkedAtMs`; none if it was never asked.
+ * A person of a workspace, whom an admin added or who signed in. `actor` is `oidc:{issuer}|{subject}`, or `personId` of a person
+ * without an issuer: it owns their keys. `name` and `role` are those that an admin gave; `groupRole` and `groups` are those of
+ * `checkedAtMs`, when the issuer was asked last.
  */
 export const PersonEntity = defineEntity({
   name: "Person",
   tableName: "person",
   properties: {
     workspaceId: p.text().primary(),
-    issuer: p.text().primary(),
-    subject: p.text().primary(),
+    personId: p.text().primary(),
+    issuer: p.text().nullable(),
+    subject: p.text().nullable(),
+    actor: p.text().generated("coalesce('oidc:' || issuer || '|' || subject, person_id) stored"),
+    name: p.text().nullable(),
+    role: p.integer().nullable(),
     email: p.text().nullable(),
     displayName: p.text().nullable(),
-    signedInAtMs: p.bigint("number"),
-    groups: p.array<string>().default([]),
+    groups: p.array<string>(),
+    groupRole: p.integer().nullable(),
     checkedAtMs: p.bigint("number").nullable(),
+    sealedRefresh: p.blob().nullable(),
+    recheckAtMs: p.bigint("number").nullable(),
+    signedInAtMs: p.bigint("number").nullable(),
+    createdAtMs: p.bigint("number"),
+    createdBy: p.text().nullable(),
+    deactivatedAtMs: p.bigint("number").nullable(),
+  },
+});
+
+/** The open invite of a person, by the SHA-256 of its link's secret. Its use deletes it. */
+export const PersonInviteEntity = defineEntity({
+  name: "PersonInvite",
+  tableName: "person_invite",
+  properties: {
+    workspaceId: p.text().primary(),
+    personId: p.text().primary(),
+    secretHash: p.blob(),
+    createdBy: p.text(),
+    createdAtMs: p.bigint("number"),
+    expiresAtMs: p.bigint("number"),
   },
 });
 
@@ -97,6 +123,17 @@ export const SignInEntity = defineEntity({
     role: p.integer(),
     person: p.boolean(),
     createdAtMs: p.bigint("number"),
+    expiresAtMs: p.bigint("number"),
+  },
+});
+
+/** A person who chooses a workspace, by the SHA-256 of the choice's id: what their issuer said of them, encrypted. */
+export const PendingChoiceEntity = defineEntity({
+  name: "PendingChoice",
+  tableName: "pending_choice",
+  properties: {
+    choiceHash: p.blob().primary(),
+    facts: p.blob(),
     expiresAtMs: p.bigint("number"),
   },
 });
@@ -437,7 +474,9 @@ export const ENTITIES = [
   WorkspaceEntity,
   LedgerHeadEntity,
   ApiKeyEntity,
+  PersonInviteEntity,
   SignInEntity,
+  PendingChoiceEntity,
   UsedChoiceEntity,
   PersonEntity,
   McpServerEntity,
@@ -463,6 +502,7 @@ export const ENTITIES = [
 /** One row of each table. */
 export type WorkspaceRow = InferEntity<typeof WorkspaceEntity>;
 export type ApiKeyRow = InferEntity<typeof ApiKeyEntity>;
+export type PersonRow = InferEntity<typeof PersonEntity>;
 export type SignInRow = InferEntity<typeof SignInEntity>;
 export type McpServerRow = InferEntity<typeof McpServerEntity>;
 export type McpDefinitionRow = InferEntity<typeof McpDefinitionEntity>;

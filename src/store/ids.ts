@@ -8,6 +8,7 @@ export type IdPrefix =
   | "mnd"
   | "dep"
   | "key"
+  | "per"
   | "ent"
   | "ses"
   | "crd"

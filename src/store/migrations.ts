@@ -586,6 +586,54 @@ const MANDATE_AUTHORS = [
     add column restored_from integer`,
 ];
 
+/**
+ * People whom an admin adds, who may have no issuer: an id of their own, and the name that keys of theirs have as `owner` (`actor`).
+ * A process of an earlier version adds people at their sign-in without an id. `name` and `role` are those that an admin gave;
+ * `group_role` is the role by groups at the last check. The refresh token, encrypted, asks the issuer again.
+ */
+const PEOPLE_OF_ADMINS = [
+  `alter table person
+    add column person_id text collate "C" not null
+      default 'per_' || left(translate(replace(gen_random_uuid()::text, '-', ''), '0189', 'ghij'), 26),
+    add column name text,
+    add column role smallint,
+    add column group_role smallint,
+    add column created_at_ms bigint not null default 0,
+    add column created_by text collate "C",
+    add column deactivated_at_ms bigint,
+    add column sealed_refresh bytea,
+    add column recheck_at_ms bigint,
+    alter column signed_in_at_ms drop not null`,
+  "update person set created_at_ms = signed_in_at_ms",
+  "alter table person drop constraint person_pkey, add primary key (workspace_id, person_id)",
+  `alter table person
+    alter column issuer drop not null,
+    alter column subject drop not null,
+    add unique (workspace_id, issuer, subject),
+    add column actor text collate "C" not null
+      generated always as (coalesce('oidc:' || issuer || '|' || subject, person_id)) stored`,
+  "create unique index person_actor on person (workspace_id, actor)",
+  "create index person_identity on person (issuer, subject)",
+  "create index person_recheck on person (recheck_at_ms) where recheck_at_ms is not null",
+  "create index api_key_owner on api_key (workspace_id, owner) where owner is not null",
+  "alter table api_key add column last_used_at_ms bigint",
+  `create table person_invite (
+    workspace_id text collate "C" not null,
+    person_id text collate "C" not null,
+    secret_hash bytea not null unique,
+    created_by text collate "C" not null,
+    created_at_ms bigint not null,
+    expires_at_ms bigint not null,
+    primary key (workspace_id, person_id)
+  )`,
+  // Facts of a person who chooses a workspace, encrypted: groups and tokens are too long for a cookie.
+  `create table pending_choice (
+    choice_hash bytea primary key,
+    facts bytea not null,
+    expires_at_ms bigint not null
+  )`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -614,4 +662,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0023-task-decisions", statements: TASK_DECISIONS },
   { name: "0024-person-groups", statements: PERSON_GROUPS },
   { name: "0025-mandate-authors", statements: MANDATE_AUTHORS },
+  { name: "0026-people-of-admins", statements: PEOPLE_OF_ADMINS },
 ];

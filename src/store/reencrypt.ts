@@ -46,6 +46,12 @@ export const SEALED_COLUMNS: readonly SealedColumn[] = [
     key: ["agent_id", "decision_id"],
     place: (agent = "", decision = "") => `mcp_approved_call.sealed_result ${agent} ${decision}`,
   },
+  {
+    table: "person",
+    column: "sealed_refresh",
+    key: ["person_id"],
+    place: (id = "") => `person.sealed_refresh ${id}`,
+  },
   { table: "mark_key", column: "sealed_key", key: [], place: () => "mark_key.sealed_key" },
 ];
 

@@ -13,6 +13,8 @@ const TIME_IN_WORDS = /\b(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC\b/g;
 const ZONELESS_TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?![\dZ+-])/g;
 /** What ends a placeholder, made anew each time. */
 const SALT = /(?<=\[[A-Z_]+_\d+_)[B-DF-HJ-NP-TV-Z]{5}(?=\])/g;
+/** Secret in the link of an invite. */
+const INVITE = /\bacpi_[a-z2-7]{52}\b/g;
 /** SHA-256 in base64; of a checkpoint's note the root and the signature. */
 const HASH = /^[A-Za-z0-9+/]{43}=$/;
 const NOTE = /\n[A-Za-z0-9+/]{43}=\n\n\u2014 (\S+) \S+\n$/;
@@ -37,6 +39,8 @@ const SECONDS_LEFT = /(?<=must be at most )\d+(?=: an escalation is extended)/g;
 /** Where a key is named or written as 43 base64url characters: P-256 coordinates and thumbprints. */
 const KEY_PARTS = ["key_id", "kid", "x", "y"];
 const KEY_PART = /^[\w-]{43}$/;
+/** Times of last uses, which are written some time after them. */
+const LAST_USES = ["last_used_at", "key_used_at"];
 /** Fields that count milliseconds. */
 const DURATIONS = ["latency_ms", "duration_ms"];
 
@@ -64,6 +68,7 @@ export function createNormalise(): Normalise {
   const text = (value: string): string =>
     value
       .replace(ID, (id, kind: string) => wordFor(kind, id))
+      .replace(INVITE, "<secret>")
       .replace(WORKSPACE, (id) => wordFor("ws", id))
       .replace(RECEIVER, "<receiver>")
       .replace(TIME, "<time>")
@@ -74,6 +79,7 @@ export function createNormalise(): Normalise {
       .replace(SECONDS_LEFT, "<seconds>")
       .replace(NOTE, "\n<hash>\n\n\u2014 $1 <signature>\n");
   const field = (name: string, value: JsonValue): JsonValue => {
+    if (LAST_USES.includes(name)) return "<last use>";
     if (DURATIONS.includes(name) && Number.isInteger(value)) return "<ms>";
     if (typeof value === "string" && KEY_PARTS.includes(name) && KEY_PART.test(value)) return "<key>";
     const word = OPAQUE[name];

@@ -30,14 +30,16 @@ export interface SharedService {
   workspace(): Promise<Workspace>;
   /**
    * What a workspace has written: the end of its log, and how many rows of which content each table has. Two equal marks
-   * mean that nothing was written between them. Trust, uses and how far a webhook got are left out: they are saved some
+   * mean that nothing was written between them. Trust, uses, also of keys, and how far a webhook got are left out: they are saved some
    * time after what they follow from.
    */
   mark(workspaceId: string): Promise<string>;
 }
 
 const TABLES = [
-  ["api_key", "t"],
+  ["api_key", "to_jsonb(t) - 'last_used_at_ms'"],
+  ["person", "t"],
+  ["person_invite", "t"],
   ["department", "t"],
   ["department_member", "t"],
   ["tool_version", "t"],

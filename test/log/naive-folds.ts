@@ -160,6 +160,12 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
   // Mandates and digests say what the model needs of tools.
   tool_registered: () => undefined,
   key_created: () => undefined,
+  key_revoked: () => undefined,
+  person_created: () => undefined,
+  person_updated: () => undefined,
+  person_invited: () => undefined,
+  person_deactivated: () => undefined,
+  person_reactivated: () => undefined,
   signing_key_added: () => undefined,
   signing_key_retired: () => undefined,
 };

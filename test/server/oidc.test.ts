@@ -4,6 +4,7 @@ import { agentctl } from "../cli/harness.ts";
 import { freePort } from "../support/free-port.ts";
 import { TestBrowser, type Visit } from "../support/oidc-browser.ts";
 import {
+  type AskedIssuer,
   CLIENT_ID,
   CLIENT_SECRET,
   type RogueIssuer,
@@ -46,7 +47,7 @@ async function sessionOf(browser: TestBrowser, service: TestService): Promise<Se
 }
 
 describe("signing in by OpenID Connect", () => {
-  let issuer: TestIssuer;
+  let issuer: AskedIssuer;
   let service: TestService;
   /** One more service on the same database. */
   let other: ServedHere;
@@ -331,6 +332,96 @@ describe("signing in by OpenID Connect", () => {
     }
   });
 
+  /** Reads the person of a subject as the service keeps them. */
+  const kept = async (subject: string, workspace = "default"): Promise<Record<string, unknown> | undefined> => {
+    const text = "select *, sealed_refresh::text as token from person where workspace_id = $1 and subject = $2";
+    return withOwner(
+      service.database.url,
+      async (owner) => (await owner.query(text, [workspace, subject])).rows[0] as Record<string, unknown> | undefined,
+    );
+  };
+  const setPerson = (subject: string, change: string): Promise<unknown> =>
+    withOwner(service.database.url, (owner) =>
+      owner.query(`update person set ${change} where subject = $1`, [subject]),
+    );
+  const makeDue = (subject: string): Promise<unknown> => setPerson(subject, "recheck_at_ms = 0");
+
+  it("asks again for the groups of a person: another role holds at once, and none ends the sign-in.", async () => {
+    const person = { sub: "20", email: "w@b.c", email_verified: true, groups: ["acp-admins", "staff"] };
+    const { browser } = await signIn(person);
+    const before = await kept("20");
+    expect(before?.groups).to.deep.equal(["acp-admins", "staff"]);
+    expect(Number(before?.recheck_at_ms) - Date.now()).to.be.within(500_000, 600_000);
+    expect(before?.token).to.match(/^\\x[0-9a-f]{100,}$/);
+    issuer.change({ ...person, groups: ["readers"] });
+    await makeDue("20");
+    await expectEventually(async () => (await sessionOf(browser, service))?.role === "auditor");
+    const after = await kept("20");
+    expect(after?.groups).to.deep.equal(["readers"]);
+    expect(Number(after?.checked_at_ms)).to.be.above(Number(before?.checked_at_ms));
+    expect(after?.token).not.to.equal(before?.token);
+    issuer.change({ ...person, groups: [] });
+    await makeDue("20");
+    await expectEventually(async () => (await sessionOf(browser, service)) === null);
+    expect((await kept("20"))?.groups).to.deep.equal([]);
+  });
+
+  it("ends the sign-in of a person whose account the issuer closed.", async () => {
+    const { browser } = await signIn({ sub: "21", groups: ["readers", "staff"] });
+    expect(await sessionOf(browser, service)).not.to.equal(null);
+    issuer.forget("21");
+    await makeDue("21");
+    await expectEventually(async () => (await sessionOf(browser, service)) === null);
+    expect(await kept("21")).to.deep.include({ groups: [], sealed_refresh: null, recheck_at_ms: null });
+    expect(service.output()).not.to.match(/refresh_token|"sealed/);
+  });
+
+  it("ends a sign-in 15 minutes after its issuer was asked last, if nobody could ask again.", async () => {
+    const { browser } = await signIn({ sub: "22", groups: ["readers"] });
+    await setPerson("22", "checked_at_ms = checked_at_ms - 870000, recheck_at_ms = null");
+    expect(await sessionOf(browser, service)).not.to.equal(null);
+    await setPerson("22", "checked_at_ms = checked_at_ms - 40000");
+    await expectEventually(async () => (await sessionOf(browser, service)) === null);
+  });
+
+  it("keeps no token of a person who is signed in nowhere.", async () => {
+    const { browser } = await signIn({ sub: "23", groups: ["readers"] });
+    const token = (await sessionOf(browser, service))?.csrf_token ?? "";
+    const headers = { "content-type": "application/json", "x-csrf-token": token };
+    await browser.request(`${service.http}/dashboard/sign-out`, { method: "POST", body: "{}", headers });
+    await makeDue("23");
+    await expectEventually(async () => (await kept("23"))?.sealed_refresh === null);
+  });
+
+  it("keeps the groups and the token of a person who chose a workspace.", async () => {
+    const { browser } = await signIn({ sub: "24", groups: ["finance", "readers"] });
+    expect(await kept("24", "pay")).to.equal(undefined);
+    await browser.request(`${service.http}/dashboard/oidc/choose`, {
+      method: "POST",
+      body: new URLSearchParams({ workspace: "pay" }),
+      headers: { origin: service.http },
+    });
+    const person = await kept("24", "pay");
+    expect(person?.groups).to.deep.equal(["finance", "readers"]);
+    expect(person?.token).to.match(/^\\x/);
+    expect(await sessionOf(browser, service)).to.include({ workspace_id: "pay", role: "operator" });
+  });
+
+  it("gives a person the role that an admin gave them, whatever their groups, and none once deactivated.", async () => {
+    const draft = { name: "Wanda", role: "operator", issuer: issuer.url, subject: "25" };
+    const { person } = (await service.rest("POST /v1/admin/people", draft)) as unknown as {
+      person: { person_id: string };
+    };
+    const { browser } = await signIn({ sub: "25", email: "wanda@b.c", email_verified: true, groups: [] });
+    expect(await sessionOf(browser, service)).to.include({ role: "operator", name: "Wanda", key_id: nameOf("25") });
+    const { browser: reader } = await signIn({ sub: "25", groups: ["acp-admins"] });
+    expect((await sessionOf(reader, service))?.role).to.equal("operator");
+    await service.rest(`DELETE /v1/admin/people/${person.person_id}`);
+    for (const each of [browser, reader]) expect(await sessionOf(each, service)).to.equal(null);
+    const { last } = await signIn({ sub: "25", groups: ["acp-admins"] });
+    expect([last.status, last.fault]).to.deep.equal([403, "deactivated"]);
+  });
+
   it("answers other methods and paths as everywhere.", async () => {
     expect((await new TestBrowser().request(start(), { method: "POST" })).status).to.equal(405);
     expect((await new TestBrowser().request(`${service.http}/dashboard/oidc/choose`)).status).to.equal(405);
@@ -430,8 +521,11 @@ describe("signing in at an issuer that is wrong", () => {
     await issuer?.close();
   });
 
-  it("does so when nothing is.", async () => {
-    expect((await new TestBrowser().follow(start())).status).to.equal(200);
+  it("does so when nothing is, for 15 minutes from an issuer that cannot be asked again.", async () => {
+    const browser = new TestBrowser();
+    expect((await browser.follow(start())).status).to.equal(200);
+    const lifetimeMs = Date.parse((await sessionOf(browser, service))?.expires_at ?? "") - Date.now();
+    expect(lifetimeMs).to.be.within(890_000, 900_000);
   });
 
   const now = (): number => Math.floor(Date.now() / 1000);

@@ -9,6 +9,8 @@ const OTHERWISE = [
   "api_key(key_id)",
   "api_key(secret_hash)",
   "authority(secret_hash)",
+  "pending_choice(choice_hash)",
+  "person_invite(secret_hash)",
   "sign_in(secret_hash)",
   "used_choice(choice_hash)",
 ];

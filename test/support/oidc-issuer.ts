@@ -22,6 +22,14 @@ export interface TestIssuer {
   close(): Promise<void>;
 }
 
+/** An issuer that is asked again for the people who signed in. */
+export interface AskedIssuer extends TestIssuer {
+  /** Changes the claims of a person who signed in. */
+  change(person: Person): void;
+  /** Closes the account of a person. */
+  forget(sub: string): void;
+}
+
 async function listen(server: Server, port = 0): Promise<string> {
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -37,33 +45,53 @@ interface IssuerPlace {
   readonly redirectUri: string;
   /** Default: any free port. */
   readonly port?: number;
+  /** True if it gives refresh tokens. Default true. */
+  readonly refreshes?: boolean;
   /** Name of this host in its address. `localhost` makes it another site than `127.0.0.1`. */
   readonly host?: string;
 }
 
 /** Starts `oidc-provider` with this service as its client; it lets everyone in without a form. */
-export async function startIssuer({ redirectUri, port = 0, host = "127.0.0.1" }: IssuerPlace): Promise<TestIssuer> {
+export async function startIssuer(place: IssuerPlace): Promise<AskedIssuer> {
+  const { redirectUri, port = 0, host = "127.0.0.1", refreshes = true } = place;
   let serve = (_request: IncomingMessage, response: ServerResponse): void => void response.writeHead(503).end();
   const server = createServer((request, response) => serve(request, response));
   const url = (await listen(server, port)).replace("127.0.0.1", host);
-  const issuer = { url, person: { sub: "nobody" } as Person, close: () => close(server) };
   const people = new Map<string, Person>();
+  const issuer = {
+    url,
+    person: { sub: "nobody" } as Person,
+    change: (person: Person): void => void people.set(person.sub, person),
+    forget: (sub: string): void => void people.delete(sub),
+    close: () => close(server),
+  };
   const provider = new Provider(url, {
     clients: [
       {
         client_id: CLIENT_ID,
         client_secret: CLIENT_SECRET,
         redirect_uris: [redirectUri],
-        grant_types: ["authorization_code"],
+        grant_types: refreshes ? ["authorization_code", "refresh_token"] : ["authorization_code"],
         response_types: ["code"],
       },
     ],
     claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name", "preferred_username", "groups"] },
-    findAccount: (_context, sub) => ({ accountId: sub, claims: () => ({ ...people.get(sub), sub }) }),
+    findAccount: (_context, sub) =>
+      people.has(sub) ? { accountId: sub, claims: () => ({ ...people.get(sub), sub }) } : undefined,
+    issueRefreshToken: async () => refreshes,
+    expiresWithSession: async () => false,
     interactions: { url: (_context, { uid }) => `/interaction/${uid}` },
     features: { devInteractions: { enabled: false } },
     pkce: { required: () => true },
-    ttl: { AccessToken: 60, AuthorizationCode: 60, Grant: 60, IdToken: 60, Interaction: 60, Session: 60 },
+    ttl: {
+      AccessToken: 60,
+      AuthorizationCode: 60,
+      Grant: 3_600,
+      IdToken: 60,
+      Interaction: 60,
+      RefreshToken: 3_600,
+      Session: 60,
+    },
     // Every sign-in asks again, so that a browser may come as another person.
     cookies: { keys: [randomUUID()] },
     async loadExistingGrant({ oidc }) {

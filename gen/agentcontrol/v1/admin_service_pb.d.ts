@@ -240,11 +240,18 @@ export declare type ApiKey = Message<"agentcontrol.v1.ApiKey"> & {
   createdBy?: string | undefined;
 
   /**
-   * Name of `created_by`: the person's email address or name, the key's owner or name. Unset if it has none.
+   * Name of `created_by`: the person's name or email address, the key's owner or name. Unset if it has none.
    *
    * @generated from field: optional string created_by_name = 12;
    */
   createdByName?: string | undefined;
+
+  /**
+   * Time of its last use, exact to a minute; unset if it was not used since the service keeps this.
+   *
+   * @generated from field: google.protobuf.Timestamp last_used_at = 13;
+   */
+  lastUsedAt?: Timestamp | undefined;
 };
 
 /**
@@ -252,6 +259,147 @@ export declare type ApiKey = Message<"agentcontrol.v1.ApiKey"> & {
  * Use `create(ApiKeySchema)` to create a new message.
  */
 export declare const ApiKeySchema: GenMessage<ApiKey>;
+
+/**
+ * A person of a workspace: whom an admin added, or who signed in.
+ *
+ * @generated from message agentcontrol.v1.Person
+ */
+export declare type Person = Message<"agentcontrol.v1.Person"> & {
+  /**
+   * `per_…`, given by the service.
+   *
+   * @generated from field: string person_id = 1;
+   */
+  personId: string;
+
+  /**
+   * Name of the person as the owner of keys, and in `resolved_by` and the log if they have an issuer: `oidc:{issuer}|{subject}`, or the
+   * id of a person without one. It stays the same.
+   *
+   * @generated from field: string actor = 2;
+   */
+  actor: string;
+
+  /**
+   * Display name: as an admin gave it, else the verified email address or the name that the issuer gave; empty if there is none. Several
+   * people may have one name.
+   *
+   * @generated from field: string name = 3;
+   */
+  name: string;
+
+  /**
+   * Role: as an admin gave it, else by groups at the last check. Unspecified for a person without either.
+   *
+   * @generated from field: agentcontrol.v1.Role role = 4;
+   */
+  role: Role;
+
+  /**
+   * True if groups alone give the role.
+   *
+   * @generated from field: bool role_from_groups = 5;
+   */
+  roleFromGroups: boolean;
+
+  /**
+   * Issuer under which the person signs in; unset for a person who has keys alone.
+   *
+   * @generated from field: optional string issuer = 6;
+   */
+  issuer?: string | undefined;
+
+  /**
+   * Subject at the issuer.
+   *
+   * @generated from field: optional string subject = 7;
+   */
+  subject?: string | undefined;
+
+  /**
+   * Email address that the issuer verified, as of the last sign-in. A label: several people may have it.
+   *
+   * @generated from field: optional string email = 8;
+   */
+  email?: string | undefined;
+
+  /**
+   * Groups that the issuer named at the last check, at most 2,000.
+   *
+   * @generated from field: repeated string groups = 9;
+   */
+  groups: string[];
+
+  /**
+   * Time at which the issuer was asked last; unset if it never was.
+   *
+   * @generated from field: google.protobuf.Timestamp checked_at = 10;
+   */
+  checkedAt?: Timestamp | undefined;
+
+  /**
+   * Time of the last sign-in; unset if there was none.
+   *
+   * @generated from field: google.protobuf.Timestamp signed_in_at = 11;
+   */
+  signedInAt?: Timestamp | undefined;
+
+  /**
+   * Number of keys that the person owns and that open calls.
+   *
+   * @generated from field: int32 open_keys = 12;
+   */
+  openKeys: number;
+
+  /**
+   * Time of the last use of a key that the person owns, exact to a minute; unset if there was none.
+   *
+   * @generated from field: google.protobuf.Timestamp key_used_at = 13;
+   */
+  keyUsedAt?: Timestamp | undefined;
+
+  /**
+   * Until when the open invite is good; unset without one.
+   *
+   * @generated from field: google.protobuf.Timestamp invited_until = 14;
+   */
+  invitedUntil?: Timestamp | undefined;
+
+  /**
+   * Time at which they were added, by an admin or by signing in.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 15;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * The key or person that added them; unset for a person who signed in.
+   *
+   * @generated from field: optional string created_by = 16;
+   */
+  createdBy?: string | undefined;
+
+  /**
+   * Name of `created_by`; unset if it has none.
+   *
+   * @generated from field: optional string created_by_name = 17;
+   */
+  createdByName?: string | undefined;
+
+  /**
+   * Time of deactivation; unset for an active person.
+   *
+   * @generated from field: google.protobuf.Timestamp deactivated_at = 18;
+   */
+  deactivatedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.Person.
+ * Use `create(PersonSchema)` to create a new message.
+ */
+export declare const PersonSchema: GenMessage<Person>;
 
 /**
  * A public key of the service, for checkpoints, certificates and tokens. `/.well-known/jwks.json` publishes all of them.
@@ -738,8 +886,8 @@ export declare type CreateApiKeyRequest = Message<"agentcontrol.v1.CreateApiKeyR
   ttlSeconds?: bigint | undefined;
 
   /**
-   * Who holds it: a person's name as in `resolved_by` (`oidc:{issuer}|{subject}`), or a label of at most 200 characters, which is
-   * compared as names of mandates are. Under `four_eyes`, keys of one owner count as one; a key without an owner counts as the
+   * Who holds it: a person's `actor` (`oidc:{issuer}|{subject}`, or `per_…`), or a label of at most 200 characters, which is compared as
+   * names of mandates are. PERSON_DEACTIVATED for a deactivated person. Under `four_eyes`, keys of one owner count as one; a key without an owner counts as the
    * key or person that makes it.
    *
    * @generated from field: optional string owner = 5;
@@ -799,6 +947,13 @@ export declare type ListApiKeysRequest = Message<"agentcontrol.v1.ListApiKeysReq
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
+
+  /**
+   * Owner of the keys, as in `ApiKey.owner`; absent for the keys of all.
+   *
+   * @generated from field: optional string owner = 3;
+   */
+  owner?: string | undefined;
 };
 
 /**
@@ -915,6 +1070,349 @@ export declare type RetireSigningKeyResponse = Message<"agentcontrol.v1.RetireSi
 export declare const RetireSigningKeyResponseSchema: GenMessage<RetireSigningKeyResponse>;
 
 /**
+ * Request of CreatePerson.
+ *
+ * @generated from message agentcontrol.v1.CreatePersonRequest
+ */
+export declare type CreatePersonRequest = Message<"agentcontrol.v1.CreatePersonRequest"> & {
+  /**
+   * Display name, 1 to 200 characters. It MUST NOT begin as an id does.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Role: `admin`, `operator` or `auditor`.
+   *
+   * @generated from field: agentcontrol.v1.Role role = 2;
+   */
+  role: Role;
+
+  /**
+   * Issuer under which they sign in, as its tokens name it; goes with `subject`.
+   *
+   * @generated from field: optional string issuer = 3;
+   */
+  issuer?: string | undefined;
+
+  /**
+   * Subject at the issuer, 1 to 255 visible characters of ASCII.
+   *
+   * @generated from field: optional string subject = 4;
+   */
+  subject?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.CreatePersonRequest.
+ * Use `create(CreatePersonRequestSchema)` to create a new message.
+ */
+export declare const CreatePersonRequestSchema: GenMessage<CreatePersonRequest>;
+
+/**
+ * Response of CreatePerson.
+ *
+ * @generated from message agentcontrol.v1.CreatePersonResponse
+ */
+export declare type CreatePersonResponse = Message<"agentcontrol.v1.CreatePersonResponse"> & {
+  /**
+   * The person.
+   *
+   * @generated from field: agentcontrol.v1.Person person = 1;
+   */
+  person?: Person | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.CreatePersonResponse.
+ * Use `create(CreatePersonResponseSchema)` to create a new message.
+ */
+export declare const CreatePersonResponseSchema: GenMessage<CreatePersonResponse>;
+
+/**
+ * Request of ListPeople.
+ *
+ * @generated from message agentcontrol.v1.ListPeopleRequest
+ */
+export declare type ListPeopleRequest = Message<"agentcontrol.v1.ListPeopleRequest"> & {
+  /**
+   * People per page, 1 to 500; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the previous page; empty for the first.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ListPeopleRequest.
+ * Use `create(ListPeopleRequestSchema)` to create a new message.
+ */
+export declare const ListPeopleRequestSchema: GenMessage<ListPeopleRequest>;
+
+/**
+ * Response of ListPeople.
+ *
+ * @generated from message agentcontrol.v1.ListPeopleResponse
+ */
+export declare type ListPeopleResponse = Message<"agentcontrol.v1.ListPeopleResponse"> & {
+  /**
+   * The page.
+   *
+   * @generated from field: repeated agentcontrol.v1.Person people = 1;
+   */
+  people: Person[];
+
+  /**
+   * Continues the list; unset on the last page.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ListPeopleResponse.
+ * Use `create(ListPeopleResponseSchema)` to create a new message.
+ */
+export declare const ListPeopleResponseSchema: GenMessage<ListPeopleResponse>;
+
+/**
+ * Request of GetPerson.
+ *
+ * @generated from message agentcontrol.v1.GetPersonRequest
+ */
+export declare type GetPersonRequest = Message<"agentcontrol.v1.GetPersonRequest"> & {
+  /**
+   * Id of the person.
+   *
+   * @generated from field: string person_id = 1;
+   */
+  personId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.GetPersonRequest.
+ * Use `create(GetPersonRequestSchema)` to create a new message.
+ */
+export declare const GetPersonRequestSchema: GenMessage<GetPersonRequest>;
+
+/**
+ * Response of GetPerson.
+ *
+ * @generated from message agentcontrol.v1.GetPersonResponse
+ */
+export declare type GetPersonResponse = Message<"agentcontrol.v1.GetPersonResponse"> & {
+  /**
+   * The person.
+   *
+   * @generated from field: agentcontrol.v1.Person person = 1;
+   */
+  person?: Person | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.GetPersonResponse.
+ * Use `create(GetPersonResponseSchema)` to create a new message.
+ */
+export declare const GetPersonResponseSchema: GenMessage<GetPersonResponse>;
+
+/**
+ * Request of UpdatePerson.
+ *
+ * @generated from message agentcontrol.v1.UpdatePersonRequest
+ */
+export declare type UpdatePersonRequest = Message<"agentcontrol.v1.UpdatePersonRequest"> & {
+  /**
+   * Id of the person.
+   *
+   * @generated from field: string person_id = 1;
+   */
+  personId: string;
+
+  /**
+   * A new display name, 1 to 200 characters; absent leaves it unchanged.
+   *
+   * @generated from field: optional string name = 2;
+   */
+  name?: string | undefined;
+
+  /**
+   * A new role: `admin`, `operator` or `auditor`, which stands from now on, whatever the groups; absent leaves it unchanged.
+   *
+   * @generated from field: agentcontrol.v1.Role role = 3;
+   */
+  role: Role;
+};
+
+/**
+ * Describes the message agentcontrol.v1.UpdatePersonRequest.
+ * Use `create(UpdatePersonRequestSchema)` to create a new message.
+ */
+export declare const UpdatePersonRequestSchema: GenMessage<UpdatePersonRequest>;
+
+/**
+ * Response of UpdatePerson.
+ *
+ * @generated from message agentcontrol.v1.UpdatePersonResponse
+ */
+export declare type UpdatePersonResponse = Message<"agentcontrol.v1.UpdatePersonResponse"> & {
+  /**
+   * The person as changed.
+   *
+   * @generated from field: agentcontrol.v1.Person person = 1;
+   */
+  person?: Person | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.UpdatePersonResponse.
+ * Use `create(UpdatePersonResponseSchema)` to create a new message.
+ */
+export declare const UpdatePersonResponseSchema: GenMessage<UpdatePersonResponse>;
+
+/**
+ * Request of DeactivatePerson.
+ *
+ * @generated from message agentcontrol.v1.DeactivatePersonRequest
+ */
+export declare type DeactivatePersonRequest = Message<"agentcontrol.v1.DeactivatePersonRequest"> & {
+  /**
+   * Id of the person.
+   *
+   * @generated from field: string person_id = 1;
+   */
+  personId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.DeactivatePersonRequest.
+ * Use `create(DeactivatePersonRequestSchema)` to create a new message.
+ */
+export declare const DeactivatePersonRequestSchema: GenMessage<DeactivatePersonRequest>;
+
+/**
+ * Response of DeactivatePerson.
+ *
+ * @generated from message agentcontrol.v1.DeactivatePersonResponse
+ */
+export declare type DeactivatePersonResponse = Message<"agentcontrol.v1.DeactivatePersonResponse"> & {
+  /**
+   * The person, deactivated.
+   *
+   * @generated from field: agentcontrol.v1.Person person = 1;
+   */
+  person?: Person | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.DeactivatePersonResponse.
+ * Use `create(DeactivatePersonResponseSchema)` to create a new message.
+ */
+export declare const DeactivatePersonResponseSchema: GenMessage<DeactivatePersonResponse>;
+
+/**
+ * Request of ReactivatePerson.
+ *
+ * @generated from message agentcontrol.v1.ReactivatePersonRequest
+ */
+export declare type ReactivatePersonRequest = Message<"agentcontrol.v1.ReactivatePersonRequest"> & {
+  /**
+   * Id of the person.
+   *
+   * @generated from field: string person_id = 1;
+   */
+  personId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ReactivatePersonRequest.
+ * Use `create(ReactivatePersonRequestSchema)` to create a new message.
+ */
+export declare const ReactivatePersonRequestSchema: GenMessage<ReactivatePersonRequest>;
+
+/**
+ * Response of ReactivatePerson.
+ *
+ * @generated from message agentcontrol.v1.ReactivatePersonResponse
+ */
+export declare type ReactivatePersonResponse = Message<"agentcontrol.v1.ReactivatePersonResponse"> & {
+  /**
+   * The person, active.
+   *
+   * @generated from field: agentcontrol.v1.Person person = 1;
+   */
+  person?: Person | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ReactivatePersonResponse.
+ * Use `create(ReactivatePersonResponseSchema)` to create a new message.
+ */
+export declare const ReactivatePersonResponseSchema: GenMessage<ReactivatePersonResponse>;
+
+/**
+ * Request of InvitePerson.
+ *
+ * @generated from message agentcontrol.v1.InvitePersonRequest
+ */
+export declare type InvitePersonRequest = Message<"agentcontrol.v1.InvitePersonRequest"> & {
+  /**
+   * Id of the person.
+   *
+   * @generated from field: string person_id = 1;
+   */
+  personId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.InvitePersonRequest.
+ * Use `create(InvitePersonRequestSchema)` to create a new message.
+ */
+export declare const InvitePersonRequestSchema: GenMessage<InvitePersonRequest>;
+
+/**
+ * Response of InvitePerson.
+ *
+ * @generated from message agentcontrol.v1.InvitePersonResponse
+ */
+export declare type InvitePersonResponse = Message<"agentcontrol.v1.InvitePersonResponse"> & {
+  /**
+   * The person.
+   *
+   * @generated from field: agentcontrol.v1.Person person = 1;
+   */
+  person?: Person | undefined;
+
+  /**
+   * Address that shows the key: below `ACP_PUBLIC_URL`, or else a path of this service. It holds a secret, shown only here.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+
+  /**
+   * Until when the link is good.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 3;
+   */
+  expiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.InvitePersonResponse.
+ * Use `create(InvitePersonResponseSchema)` to create a new message.
+ */
+export declare const InvitePersonResponseSchema: GenMessage<InvitePersonResponse>;
+
+/**
  * Allowed actions whose outcomes a workspace tracks.
  *
  * @generated from enum agentcontrol.v1.OutcomeTracking
@@ -948,7 +1446,7 @@ export enum OutcomeTracking {
 export declare const OutcomeTrackingSchema: GenEnum<OutcomeTracking>;
 
 /**
- * Workspaces and their keys.
+ * Workspaces, their keys and their people.
  *
  * @generated from service agentcontrol.v1.AdminService
  */
@@ -1006,7 +1504,7 @@ export declare const AdminService: GenService<{
     output: typeof CreateApiKeyResponseSchema;
   },
   /**
-   * Lists the workspace's keys, newest first.
+   * Lists the workspace's keys, newest first; with `owner` those of one owner.
    *
    * @generated from rpc agentcontrol.v1.AdminService.ListApiKeys
    */
@@ -1037,6 +1535,83 @@ export declare const AdminService: GenService<{
     methodKind: "unary";
     input: typeof RetireSigningKeyRequestSchema;
     output: typeof RetireSigningKeyResponseSchema;
+  },
+  /**
+   * Adds a person. With issuer and subject they sign in to the dashboard under these, with the role given here, whatever their
+   * groups; without, they get keys by invite. PERSON_EXISTS when a person has the issuer and subject, INVALID_FIELD for one of the
+   * two alone, and for a name that could be mistaken for an id.
+   *
+   * @generated from rpc agentcontrol.v1.AdminService.CreatePerson
+   */
+  createPerson: {
+    methodKind: "unary";
+    input: typeof CreatePersonRequestSchema;
+    output: typeof CreatePersonResponseSchema;
+  },
+  /**
+   * Lists the people of the workspace, newest first: those whom an admin added, and those who signed in. Deactivated people are
+   * listed too.
+   *
+   * @generated from rpc agentcontrol.v1.AdminService.ListPeople
+   */
+  listPeople: {
+    methodKind: "unary";
+    input: typeof ListPeopleRequestSchema;
+    output: typeof ListPeopleResponseSchema;
+  },
+  /**
+   * Returns one person. PERSON_NOT_FOUND when there is none.
+   *
+   * @generated from rpc agentcontrol.v1.AdminService.GetPerson
+   */
+  getPerson: {
+    methodKind: "unary";
+    input: typeof GetPersonRequestSchema;
+    output: typeof GetPersonResponseSchema;
+  },
+  /**
+   * Changes the name or role of a person. Absent fields stay as they are. Sign-ins of the person get another role at once; keys of
+   * theirs with more rights than the new role are revoked: LAST_ADMIN_KEY when no admin key would be left.
+   *
+   * @generated from rpc agentcontrol.v1.AdminService.UpdatePerson
+   */
+  updatePerson: {
+    methodKind: "unary";
+    input: typeof UpdatePersonRequestSchema;
+    output: typeof UpdatePersonResponseSchema;
+  },
+  /**
+   * Deactivates a person: on every process their sign-ins, the keys that they own and their invite end at once, and they cannot sign
+   * in. Deactivating again changes nothing. LAST_ADMIN_KEY when no admin key would be left.
+   *
+   * @generated from rpc agentcontrol.v1.AdminService.DeactivatePerson
+   */
+  deactivatePerson: {
+    methodKind: "unary";
+    input: typeof DeactivatePersonRequestSchema;
+    output: typeof DeactivatePersonResponseSchema;
+  },
+  /**
+   * Lets a deactivated person sign in and be invited again. Revoked keys stay revoked. Changes nothing for an active person.
+   *
+   * @generated from rpc agentcontrol.v1.AdminService.ReactivatePerson
+   */
+  reactivatePerson: {
+    methodKind: "unary";
+    input: typeof ReactivatePersonRequestSchema;
+    output: typeof ReactivatePersonResponseSchema;
+  },
+  /**
+   * Makes a link that shows the person a new key of theirs, once and within 72 hours, without a sign-in. The key has the person's role
+   * when the link is opened, and the person as its owner; whoever invites counts as its maker. An earlier link of the person ends.
+   * PERSON_DEACTIVATED, and INVALID_FIELD for a person without a role.
+   *
+   * @generated from rpc agentcontrol.v1.AdminService.InvitePerson
+   */
+  invitePerson: {
+    methodKind: "unary";
+    input: typeof InvitePersonRequestSchema;
+    output: typeof InvitePersonResponseSchema;
   },
 }>;
 

@@ -872,6 +872,42 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_ENTRY_DAMAGED = 140;
    */
   ENTRY_DAMAGED = 140,
+
+  /**
+   * The key's workspace has no such person.
+   * Example: "no person `per_1`".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_PERSON_NOT_FOUND = 150;
+   */
+  PERSON_NOT_FOUND = 150,
+
+  /**
+   * A person with this issuer and subject exists.
+   * Example: "a person with subject `7` of issuer `https://id.example` exists".
+   * ALREADY_EXISTS, 409.
+   *
+   * @generated from enum value: ERROR_REASON_PERSON_EXISTS = 151;
+   */
+  PERSON_EXISTS = 151,
+
+  /**
+   * The person was deactivated and gets no keys.
+   * Example: "person `per_1` is deactivated; reactivate them first".
+   * FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_PERSON_DEACTIVATED = 152;
+   */
+  PERSON_DEACTIVATED = 152,
+
+  /**
+   * The link of an invite is forged, expired or used, or the person or the maker of the invite lost their rights.
+   * Example: "the invite is unknown, expired, or was used already; ask for another one".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_INVITE_INVALID = 153;
+   */
+  INVITE_INVALID = 153,
 }
 
 /**

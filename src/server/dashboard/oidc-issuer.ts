@@ -26,6 +26,13 @@ export interface FlowChecks {
   readonly verifier: string;
 }
 
+/** An issuer's answer about a person. */
+export interface Vouched {
+  readonly claims: Claims;
+  /** Asks the issuer again; undefined from one that gives none. */
+  readonly refreshToken: string | undefined;
+}
+
 /** Claims of the issuer about a person. */
 export type Claims = Readonly<Record<string, unknown>>;
 
@@ -82,10 +89,10 @@ export class OidcIssuer {
   }
 
   /**
-   * Exchanges the code in a response for the claims of a person. Checks the signature, issuer, audience, expiry and nonce of the
+   * Exchanges the code in a response for the claims of a person, and a refresh token. Checks the signature, issuer, audience, expiry and nonce of the
    * ID token, and the state and issuer of the response. Rejects with an `OidcRefusal`, which contains nothing of the response.
    */
-  async claims(answer: URLSearchParams, checks: FlowChecks): Promise<Claims> {
+  async exchange(answer: URLSearchParams, checks: FlowChecks): Promise<Vouched> {
     const config = await this.#config();
     const callback = new URL(this.#options.redirectUri);
     callback.search = answer.toString();
@@ -98,9 +105,37 @@ export class OidcIssuer {
       });
       const claims = tokens.claims();
       if (claims === undefined) throw new OidcRefusal("unproven");
-      if (!this.#lacks(claims) || config.serverMetadata().userinfo_endpoint === undefined) return claims;
-      return { ...(await client.fetchUserInfo(config, tokens.access_token, claims.sub)), ...claims };
+      const { refresh_token: refreshToken } = tokens;
+      if (!this.#lacks(claims) || config.serverMetadata().userinfo_endpoint === undefined)
+        return { claims, refreshToken };
+      const more = await client.fetchUserInfo(config, tokens.access_token, claims.sub);
+      return { claims: { ...more, ...claims }, refreshToken };
     } catch (error) {
+      throw refusalFrom(error);
+    }
+  }
+
+  /**
+   * Asks again about a person whose refresh token it gave. Groups come from a new ID token, else from the user info endpoint. Rejects
+   * with an `OidcRefusal`: `ended` if the issuer no longer accepts the token, or speaks of another person.
+   */
+  async refresh(refreshToken: string, subject: string): Promise<Vouched> {
+    const config = await this.#config();
+    try {
+      const tokens = await client.refreshTokenGrant(config, refreshToken);
+      const claims = tokens.claims();
+      if (claims !== undefined && claims.sub !== subject) throw new OidcRefusal("ended", "OTHER_SUBJECT");
+      const next = tokens.refresh_token ?? refreshToken;
+      if (claims?.[this.#options.groupsClaim] !== undefined) return { claims, refreshToken: next };
+      if (config.serverMetadata().userinfo_endpoint === undefined) {
+        // An ID token without groups says that there are none; no ID token says nothing.
+        if (claims === undefined) throw new OidcRefusal("unproven", "NOTHING_SAID");
+        return { claims, refreshToken: next };
+      }
+      const more = await client.fetchUserInfo(config, tokens.access_token, subject);
+      return { claims: { ...more, ...claims }, refreshToken: next };
+    } catch (error) {
+      if (isEnd(error)) throw new OidcRefusal("ended", "invalid_grant");
       throw refusalFrom(error);
     }
   }
@@ -183,6 +218,9 @@ const boundedFetch: client.CustomFetch = async (url, options) => {
   const { status, headers } = response;
   return new Response(bytes === 0 ? null : Buffer.concat(chunks), { status, headers });
 };
+
+/** Tests for the answer that a refresh token is no longer good (RFC 6749 §5.2). */
+const isEnd = (error: unknown): boolean => error instanceof client.ResponseBodyError && error.error === "invalid_grant";
 
 /** Codes of faults in reaching the issuer; other codes are faults of a response. */
 const UNREACHABLE = /^(OAUTH_TIMEOUT|OAUTH_ABORT|OAUTH_RESPONSE_IS_NOT_(CONFORM|JSON))$/;

@@ -57,6 +57,16 @@ const FAULTS: Readonly<Record<OidcFault, FaultPage>> = {
     title: "Your workspace does not exist",
     text: "Your groups have roles only in workspaces that do not exist. Ask an administrator to create them or to correct ACP_OIDC_GROUP_MAP.",
   },
+  ended: {
+    status: 403,
+    title: "The sign-in service no longer vouches for you",
+    text: `Your access there has ended. ${AGAIN}`,
+  },
+  deactivated: {
+    status: 403,
+    title: "Your access has ended",
+    text: "An administrator has deactivated your account here, so nobody was signed in. To use another account, sign out at the sign-in service first.",
+  },
   "wrong-return": {
     status: 400,
     title: "This link leads nowhere",

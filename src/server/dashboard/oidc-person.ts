@@ -36,8 +36,10 @@ export interface PersonReaders {
   label(text: unknown): string | undefined;
 }
 
-/** Maximum groups that are read; issuers send few. */
+/** Maximum groups that are read, and that are kept with their maximum length; issuers send few. */
 const MAX_GROUPS = 10_000;
+const MAX_KEPT = 2_000;
+const MAX_GROUP_LENGTH = 256;
 
 /**
  * Returns a person by their issuer and subject; undefined if these identify nobody. Their labels are the email address, if the
@@ -53,10 +55,21 @@ export function personFrom(claims: Claims, readers: PersonReaders): Person | und
   return { name, labels: { email: email ?? null, displayName: displayName ?? null } };
 }
 
+const listedGroups = (claim: unknown): readonly string[] => {
+  const listed: readonly unknown[] = Array.isArray(claim) ? claim.slice(0, MAX_GROUPS) : [claim];
+  return listed.filter((group) => typeof group === "string");
+};
+
+/** Returns the groups in a claim that are kept with the person: without repetitions, those that are too long and those beyond the bound. */
+export function groupsFrom(claim: unknown): readonly string[] {
+  const isKept = (group: string): boolean =>
+    group !== "" && group.length <= MAX_GROUP_LENGTH && group.isWellFormed() && !group.includes("\u0000");
+  return [...new Set(listedGroups(claim).filter(isKept))].slice(0, MAX_KEPT);
+}
+
 /** Returns a person's roles by groups: in each workspace the role of the first matching rule, in the order of the rules. */
 export function membershipsFrom(claim: unknown, rules: readonly GroupRule[]): readonly Membership[] {
-  const listed: readonly unknown[] = Array.isArray(claim) ? claim.slice(0, MAX_GROUPS) : [claim];
-  const groups = new Set(listed.filter((group) => typeof group === "string"));
+  const groups = new Set(listedGroups(claim));
   const found = new Map<string, Membership>();
   for (const { group, workspaceId, role } of rules) {
     if (groups.has(group) && !found.has(workspaceId)) found.set(workspaceId, { workspaceId, role });

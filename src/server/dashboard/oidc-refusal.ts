@@ -9,6 +9,8 @@ export type OidcFault =
   | "no-name"
   | "no-group"
   | "no-workspace"
+  | "deactivated"
+  | "ended"
   | "wrong-return"
   | "wrong-choice";
 

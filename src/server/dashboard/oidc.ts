@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import { Role } from "../../../gen/agentcontrol/v1/access_pb.js";
+import { ControlPlaneError, ErrorReason } from "../../errors.ts";
 import { methodNotAllowed } from "../errors.ts";
 import type { HttpRoute } from "../http.ts";
 import { headerOf, sendText } from "../http-reply.ts";
@@ -13,15 +14,16 @@ import { type FlowChecks, newChecks, OidcIssuer } from "./oidc-issuer.ts";
 import { sendChoice, sendFault, sendSignedIn } from "./oidc-pages.ts";
 import {
   type GroupRule,
+  groupsFrom,
   type Membership,
   membershipsFrom,
   type Person,
+  type PersonLabels,
   type PersonReaders,
   personFrom,
 } from "./oidc-person.ts";
 import { OidcRefusal } from "./oidc-refusal.ts";
 import { assertSameOrigin, textOf } from "./request-body.ts";
-import type { SignInStore } from "./sign-in.ts";
 
 /** Encrypts and authenticates the contents of cookies under a key that all processes share. `place` separates kinds of text. */
 export interface CookieCipher {
@@ -41,16 +43,43 @@ export interface OidcOptions {
   /** Address at which browsers reach the service. */
   readonly publicUrl: string;
   readonly cipher: CookieCipher;
-  readonly signIns: Pick<SignInStore, "begin"> & {
-    /** Signs in by a choice; undefined if the choice was used before, on any process. */
-    beginOnce(choice: UsedOnce, draft: Parameters<SignInStore["begin"]>[0]): Promise<NewSignIn | undefined>;
-    /** Returns the existing ones of some workspaces. */
-    existing(workspaceIds: readonly string[]): Promise<ReadonlySet<string>>;
-  };
+  readonly signIns: PeopleSignIns;
   readonly cookie: SignInCookie;
   readonly clock: { now(): number };
   readonly people: PersonReaders;
   readonly log: Logger;
+}
+
+/** Store of sign-ins of people. */
+export interface PeopleSignIns {
+  /** Signs in. Rejects with PERSON_DEACTIVATED. */
+  begin(draft: PersonSignIn & { readonly person: { readonly standing: Standing } }): Promise<NewSignIn>;
+  /** Signs in by a choice; undefined if the choice was used before, on any process. */
+  beginOnce(choice: UsedOnce, draft: PersonSignIn): Promise<NewSignIn | undefined>;
+  /** Keeps what is known of a person until they have chosen. */
+  keepStanding(choice: UsedOnce, standing: Standing): Promise<void>;
+  /** Returns the workspaces in which a person has a role, and whether an admin deactivated them in any. */
+  memberships(
+    name: string,
+    byGroups: readonly Membership[],
+  ): Promise<{ readonly open: readonly OpenMembership[]; readonly isDeactivated: boolean }>;
+}
+
+interface PersonSignIn extends Membership {
+  readonly holder: string;
+  readonly person: { readonly labels: PersonLabels; readonly groupRole: Role | null };
+}
+
+/** A person's standing at their issuer. */
+interface Standing {
+  readonly groups: readonly string[];
+  /** Asks the issuer again; null from an issuer that gives none. */
+  readonly refreshToken: string | null;
+}
+
+/** A role in a workspace, with that of the groups alone; null if these give none. */
+interface OpenMembership extends Membership {
+  readonly groupRole: Role | null;
 }
 
 /** Identity of a choice, which is good once, and the end of its time, epoch milliseconds. */
@@ -68,7 +97,7 @@ interface Flow extends FlowChecks {
 /** State in the browser while a person chooses a workspace, encrypted. */
 interface Choice extends UsedOnce {
   readonly person: Person;
-  readonly memberships: readonly Membership[];
+  readonly memberships: readonly OpenMembership[];
   readonly returnTo: string;
 }
 
@@ -79,7 +108,11 @@ interface SignedInPerson {
   readonly returnTo: string;
 }
 
-type NewSignIn = Awaited<ReturnType<SignInStore["begin"]>>;
+/** A sign-in with the secret of its cookie. */
+interface NewSignIn {
+  readonly secret: string;
+  readonly expiresAtMs: number;
+}
 
 const PREFIX = "/dashboard/oidc";
 /** Time for the issuer's pages, and for the choice of a workspace, milliseconds. */
@@ -102,7 +135,8 @@ const MAX_OFFERED = 20;
 export class OidcSignIn implements HttpRoute {
   readonly prefix = PREFIX;
   readonly #options: OidcOptions;
-  readonly #issuer: OidcIssuer;
+  /** The issuer, which is asked again for memberships. */
+  readonly issuer: OidcIssuer;
   readonly #wrongCodes: WrongKeys;
   readonly #isSecure: boolean;
   #exchanges = 0;
@@ -110,7 +144,7 @@ export class OidcSignIn implements HttpRoute {
   constructor(options: OidcOptions) {
     this.#options = options;
     const { issuer: url, publicUrl } = options;
-    this.#issuer = new OidcIssuer({ ...options, url, redirectUri: `${publicUrl}${PREFIX}/callback` });
+    this.issuer = new OidcIssuer({ ...options, url, redirectUri: `${publicUrl}${PREFIX}/callback` });
     this.#wrongCodes = new WrongKeys(options.log);
     this.#isSecure = publicUrl.startsWith("https:");
   }
@@ -136,7 +170,7 @@ export class OidcSignIn implements HttpRoute {
   async #start(parameters: URLSearchParams, response: ServerResponse): Promise<void> {
     const returnTo = screenFrom(parameters.get("return_to") ?? "/overview");
     const checks = newChecks();
-    const url = await this.#issuer.authorizationUrl(checks);
+    const url = await this.issuer.authorizationUrl(checks);
     const flow: Flow = { ...checks, returnTo, untilMs: this.#options.clock.now() + FLOW_MS };
     response.setHeader("set-cookie", this.#cookie(FLOW_COOKIE, flow, FLOW_MS, "Lax"));
     sendText(response, 303, "text/plain", "", { location: url.href, "referrer-policy": "no-referrer" });
@@ -148,18 +182,24 @@ export class OidcSignIn implements HttpRoute {
     if (answer.getAll("state").length !== 1 || answer.get("state") !== flow.state) throw new OidcRefusal("wrong-state");
     // From here on the flow is used up, whatever its result.
     response.setHeader("set-cookie", this.#clear(FLOW_COOKIE, "Lax"));
-    const claims = await this.#exchange(request, answer, flow);
+    const { claims, refreshToken = null } = await this.#exchange(request, answer, flow);
     const person = personFrom(claims, this.#options.people);
     if (person === undefined) throw new OidcRefusal("no-name");
-    const memberships = await this.#memberships(claims[this.#options.groupsClaim]);
+    const claim = claims[this.#options.groupsClaim];
+    const memberships = await this.#memberships(person, claim);
+    const standing = { groups: groupsFrom(claim), refreshToken };
     const [first] = memberships;
     const { returnTo } = flow;
+    const { signIns } = this.#options;
     if (first !== undefined && memberships.length === 1) {
-      const signIn = await this.#options.signIns.begin({ ...first, holder: person.name, labels: person.labels });
-      return this.#welcome(response, signIn, { holder: person.name, workspaceId: first.workspaceId, returnTo });
+      const { workspaceId, role, groupRole } = first;
+      const { name: holder, labels } = person;
+      const signIn = await signIns.begin({ workspaceId, role, holder, person: { labels, groupRole, standing } });
+      return this.#welcome(response, signIn, { holder, workspaceId, returnTo });
     }
     const untilMs = this.#options.clock.now() + CHOICE_MS;
     const choice: Choice = { id: randomUUID(), person, memberships, returnTo, untilMs };
+    await signIns.keepStanding(choice, standing);
     const cookies = [this.#clear(FLOW_COOKIE, "Lax"), this.#cookie(CHOICE_COOKIE, choice, CHOICE_MS, "Strict")];
     sendChoice(response, person, memberships, roleWord, cookies);
   }
@@ -168,7 +208,7 @@ export class OidcSignIn implements HttpRoute {
     if (this.#exchanges >= MAX_EXCHANGES) throw new OidcRefusal("busy");
     this.#exchanges++;
     try {
-      return await this.#issuer.claims(answer, checks);
+      return await this.issuer.exchange(answer, checks);
     } catch (error) {
       const isGuess = error instanceof OidcRefusal && error.fault === "unproven";
       const requestId = headerOf(request, REQUEST_ID_HEADER) ?? "";
@@ -180,13 +220,12 @@ export class OidcSignIn implements HttpRoute {
     }
   }
 
-  async #memberships(claim: unknown): Promise<readonly Membership[]> {
+  async #memberships({ name }: Person, claim: unknown): Promise<readonly OpenMembership[]> {
     const mapped = membershipsFrom(claim, this.#options.groups);
-    if (mapped.length === 0) throw new OidcRefusal("no-group");
-    const existing = await this.#options.signIns.existing(mapped.map(({ workspaceId }) => workspaceId));
-    const memberships = mapped.filter(({ workspaceId }) => existing.has(workspaceId)).slice(0, MAX_OFFERED);
-    if (memberships.length === 0) throw new OidcRefusal("no-workspace");
-    return memberships;
+    const { open, isDeactivated } = await this.#options.signIns.memberships(name, mapped);
+    if (open.length > 0) return open.slice(0, MAX_OFFERED);
+    if (isDeactivated) throw new OidcRefusal("deactivated");
+    throw new OidcRefusal(mapped.length === 0 ? "no-group" : "no-workspace");
   }
 
   async #choose(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -198,9 +237,11 @@ export class OidcSignIn implements HttpRoute {
     if (chosen === undefined) throw new OidcRefusal("wrong-choice");
     const { person, returnTo } = choice;
     const { name: holder, labels } = person;
-    const signIn = await this.#options.signIns.beginOnce(choice, { ...chosen, holder, labels });
+    const { workspaceId, role, groupRole } = chosen;
+    const draft = { workspaceId, role, holder, person: { labels, groupRole } };
+    const signIn = await this.#options.signIns.beginOnce(choice, draft);
     if (signIn === undefined) throw new OidcRefusal("expired");
-    this.#welcome(response, signIn, { holder, workspaceId: chosen.workspaceId, returnTo });
+    this.#welcome(response, signIn, { holder, workspaceId, returnTo });
   }
 
   #welcome(response: ServerResponse, { secret, expiresAtMs }: NewSignIn, person: SignedInPerson): void {
@@ -216,9 +257,9 @@ export class OidcSignIn implements HttpRoute {
 
   /** Answers a failed sign-in with a page. Other faults become the error response. */
   #refuse(error: unknown, response: ServerResponse): void {
-    if (!(error instanceof OidcRefusal)) throw error;
-    this.#options.log.info({ fault: error.fault, code: error.code }, "a sign-in by OpenID Connect was refused");
-    sendFault(response, error, []);
+    const refusal = refusalFrom(error);
+    this.#options.log.info({ fault: refusal.fault, code: refusal.code }, "a sign-in by OpenID Connect was refused");
+    sendFault(response, refusal, []);
   }
 
   #cookie(name: string, value: Flow | Choice, lifetimeMs: number, sameSite: "Lax" | "Strict"): string {
@@ -258,6 +299,14 @@ const METHODS: ReadonlyMap<string, string> = new Map([
   ["callback", "GET"],
   ["choose", "POST"],
 ]);
+
+/** Returns the refusal that an error is, or stands for. Throws every other error. */
+function refusalFrom(error: unknown): OidcRefusal {
+  if (error instanceof OidcRefusal) return error;
+  const isDeactivated = error instanceof ControlPlaneError && error.reason === ErrorReason.PERSON_DEACTIVATED;
+  if (isDeactivated) return new OidcRefusal("deactivated");
+  throw error;
+}
 
 const roleWord = (role: Role): string => (Role[role] ?? "").toLowerCase();
 

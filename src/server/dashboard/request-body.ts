@@ -30,3 +30,15 @@ export function assertSameOrigin(request: IncomingMessage, publicUrl: string | u
 }
 
 const originOf = (url: string | undefined): string | undefined => (url === undefined ? undefined : new URL(url).origin);
+
+/** Reads a small JSON object. Rejects with INVALID_FIELD for anything else. */
+export async function jsonOf(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
+  const text = await textOf(request, "application/json");
+  try {
+    const value: unknown = JSON.parse(text || "{}");
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Answered below.
+  }
+  throw invalidField("body", "must be a JSON object");
+}

@@ -9,8 +9,7 @@ import { headerOf, sendJson } from "../http-reply.ts";
 import { REQUEST_ID_HEADER } from "../incoming-call.ts";
 import type { WrongKeys } from "../wrong-keys.ts";
 import { assertCsrfToken, CSRF_HEADER, csrfTokenOf, type SignInCookie } from "./cookie.ts";
-import type { PersonLabels } from "./oidc-person.ts";
-import { assertSameOrigin, textOf } from "./request-body.ts";
+import { assertSameOrigin, jsonOf } from "./request-body.ts";
 
 /** Store of sign-ins, as the routes use it. */
 export interface SignInStore {
@@ -18,8 +17,8 @@ export interface SignInStore {
     readonly workspaceId: string;
     readonly holder: string;
     readonly role: Role;
-    /** Labels of a person; null for the holder of a key. */
-    readonly labels: PersonLabels | null;
+    /** Null for the holder of a key. */
+    readonly person: null;
   }): Promise<{ readonly secret: string; readonly expiresAtMs: number }>;
   end(secret: string, caller: Caller): Promise<void>;
   endAll(caller: Caller): Promise<void>;
@@ -89,7 +88,7 @@ const ANSWERS: ReadonlyMap<string, { readonly method: string; readonly serve: Se
 
 async function signIn(request: IncomingMessage, response: ServerResponse, options: SignInOptions): Promise<void> {
   assertSameOrigin(request, options.publicUrl);
-  const { key } = await bodyOf(request);
+  const { key } = await jsonOf(request);
   if (typeof key !== "string" || key === "") throw invalidField("key", "is required: an API key as text");
   const caller = await options.authenticate(key);
   if (caller === undefined || caller.isEnded === true || caller.keyId.startsWith("crd_")) {
@@ -97,7 +96,7 @@ async function signIn(request: IncomingMessage, response: ServerResponse, option
   }
   if (caller.role === Role.AGENT) throw agentsStayOut();
   const { workspaceId, keyId: holder, role } = caller;
-  const { secret, expiresAtMs } = await options.signIns.begin({ workspaceId, holder, role, labels: null });
+  const { secret, expiresAtMs } = await options.signIns.begin({ workspaceId, holder, role, person: null });
   const until = Math.min(expiresAtMs, caller.expiresAtMs ?? Number.POSITIVE_INFINITY);
   const session = signedIn({ ...caller, expiresAtMs: until }, await options.nameOf(caller), secret);
   sendJson(response, 200, JSON.stringify(session), {
@@ -159,7 +158,7 @@ async function holderOf(
 }
 
 async function signOut(request: IncomingMessage, response: ServerResponse, options: SignInOptions): Promise<void> {
-  const { everywhere = false } = await bodyOf(request);
+  const { everywhere = false } = await jsonOf(request);
   if (typeof everywhere !== "boolean") throw invalidField("everywhere", "must be true or false");
   const secret = options.cookie.secretIn(headerOf(request, "cookie"));
   if (secret !== undefined) {
@@ -168,15 +167,4 @@ async function signOut(request: IncomingMessage, response: ServerResponse, optio
     if (caller !== undefined) await (everywhere ? options.signIns.endAll(caller) : options.signIns.end(secret, caller));
   }
   sendJson(response, 200, JSON.stringify({ session: null }), { "set-cookie": options.cookie.cleared });
-}
-
-async function bodyOf(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
-  const text = await textOf(request, "application/json");
-  try {
-    const value: unknown = JSON.parse(text || "{}");
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // Answered below.
-  }
-  throw invalidField("body", "must be a JSON object");
 }
