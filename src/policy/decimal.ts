@@ -25,7 +25,7 @@ const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** Returns the double nearest to an amount of millionths. */
 export function amountFrom(millionths: bigint): number {
-  // IEEE 754 rounds the quotient of two exact numbers to the nearest double, 30 times as fast as a text is read.
+  // IEEE 754 rounds the quotient of two exact numbers to the nearest double.
   if (-MAX_SAFE <= millionths && millionths <= MAX_SAFE) return Number(millionths) / MILLION;
   return Number(textFrom(millionths));
 }
