@@ -20,6 +20,7 @@ interface Answer {
   readonly decision_id?: string;
   readonly escalation_id?: string | null;
   readonly claimed?: boolean | null;
+  readonly outcome?: object;
   readonly error?: { readonly status: string; readonly details: readonly { readonly reason?: string }[] };
 }
 
@@ -76,8 +77,8 @@ class PayingClient {
 
   async #report(decisionId: string, report: { status: string; amount?: number }, index: number): Promise<void> {
     const path = `/v1/enforce/decisions/${decisionId}/outcome`;
-    const { error } = await this.#call(path, report, index, this.#job.agentKey, ["OUTCOME_EXISTS"]);
-    if (error === undefined) await this.#append({ kind: "reported", decisionId, ...report });
+    const answer = await this.#call(path, report, index, this.#job.agentKey, ["OUTCOME_EXISTS"]);
+    if (answer.outcome !== undefined) await this.#append({ kind: "reported", decisionId, ...report });
   }
 
   /** The tool: once this is on the disk, the payment is made. */
@@ -90,7 +91,10 @@ class PayingClient {
     await this.#journal.write(`${JSON.stringify(line)}\n`);
   }
 
-  /** Calls one server after the other until one answers. An answer that is refused for another reason than those of the list is told. */
+  /**
+   * Calls one server after the other until one answers. Tells of an answer that is refused for another reason than those of the list, and
+   * of the end of its time, which gives an answer without members.
+   */
   async #call(
     path: string,
     body: object,

@@ -55,7 +55,7 @@ const OUTCOME_TIMEOUT_SECONDS = 3;
 /** Payments of ten that two clients make at once. */
 const SHARED_OF_TEN = 2;
 /** Milliseconds after which a client, or the end of pending outcomes, is no longer waited for. */
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 240_000;
 const POLL_MS = 100;
 /** Outcomes that became unknown and that an operator settles afterwards. */
 const SETTLED = 5;
