@@ -79,7 +79,9 @@ export async function startPaymentFleet(
     servers,
     async killAndRestart(index) {
       await servers[index]?.kill();
-      servers[index] = await start(ports[index] as number);
+      const again = (): Promise<TestServer> => start(ports[index] as number);
+      // On a busy machine a start may find no connection to the database in time. A supervisor starts it again.
+      servers[index] = await again().catch(again);
     },
   };
 }
