@@ -35,6 +35,10 @@ const DEFAULT_LAME_DUCK_MS = 5_000;
 /** Deadline of a model's verdict, milliseconds: half of a call's deadline, so that a refusal still arrives. */
 const DEFAULT_GUARD_DEADLINE_MS = 5_000;
 
+/** Push services of Chrome, Firefox and Safari. */
+const DEFAULT_PUSH_HOSTS = "fcm.googleapis.com,updates.push.services.mozilla.com,web.push.apple.com";
+const DEFAULT_SLACK_URL = "https://slack.com/api";
+
 /** Below the 60 s after which many MCP clients drop a call. */
 const DEFAULT_MCP_HOLD_MS = 50_000;
 const DEFAULT_MCP_ANSWER_MS = 300_000;
@@ -178,6 +182,10 @@ export interface Config {
   readonly oidcLabel: string;
   /** CIDR blocks of allowed private webhook targets; empty: public targets only. */
   readonly webhookAllow: readonly string[];
+  /** Hosts of push services, lower case; `*.x` for every host below x. */
+  readonly pushHosts: readonly string[];
+  /** Address of Slack's Web API, without a slash at its end. */
+  readonly slackUrl: string;
   /** CIDR blocks of allowed private MCP servers; empty: public ones only. */
   readonly mcpAllow: readonly string[];
   /** Host names by which MCP clients reach the service, beside loopback and that of `publicUrl`. */
@@ -455,6 +463,24 @@ function hosts(text: string): readonly string[] {
   return text === "" ? [] : text.split(",").map((each) => host(each.trim()).toLowerCase());
 }
 
+/** Reads host names, each of which may stand for every host below it. */
+function pushHosts(text: string): readonly string[] {
+  if (text.trim() === "") return [];
+  return text.split(",").map((each) => {
+    const name = each.trim();
+    const isBelow = name.startsWith("*.");
+    return (isBelow ? "*." : "") + host(isBelow ? name.slice(2) : name).toLowerCase();
+  });
+}
+
+/** Reads the address of an API, without a slash at its end. */
+function slackUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPlain = url !== undefined && url.search === "" && url.hash === "" && url.username === "";
+  if (isPlain && /^https?:$/.test(url.protocol)) return url.href.replace(/\/$/, "");
+  throw new Error(`must be an address such as ${DEFAULT_SLACK_URL}, not \`${text}\``);
+}
+
 /** Reads a range of user ids. */
 function uids(text: string): Config["mcpUids"] {
   const [, from = "", to = ""] = /^(\d{4,10})-(\d{4,10})$/.exec(text) ?? [];
@@ -699,6 +725,18 @@ const VARIABLES = {
     cidrs,
     "",
     "private addresses that webhooks may reach, comma-separated CIDR blocks",
+  ),
+  pushHosts: variable(
+    "ACP_PUSH_HOSTS",
+    pushHosts,
+    DEFAULT_PUSH_HOSTS,
+    "hosts, comma-separated, of the push services of browsers, which messages of Web Push may reach; `*.example.com` stands for every host below it",
+  ),
+  slackUrl: variable(
+    "ACP_SLACK_URL",
+    slackUrl,
+    DEFAULT_SLACK_URL,
+    "address of Slack's Web API; `https://slack-gov.com/api` for its government cloud",
   ),
   mcpAllow: variable(
     "ACP_MCP_ALLOW",

@@ -17,6 +17,7 @@ import { createIncidentService } from "./api/incident-service.ts";
 import { createListService } from "./api/list-service.ts";
 import { createMandateService } from "./api/mandate-service.ts";
 import { createMcpServerService } from "./api/mcp-server-service.ts";
+import { createNotificationService } from "./api/notification-service.ts";
 import { createRedactionService } from "./api/redaction-service.ts";
 import { createRevocationService } from "./api/revocation-service.ts";
 import type { ServiceDefinition } from "./api/service.ts";
@@ -59,6 +60,9 @@ import { Vault } from "./log/vault.ts";
 import { listenForWakeUps, type WakeUpListener } from "./log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "./log/workspace-logs.ts";
 import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
+import { Notifications } from "./notification/notifications.ts";
+import { NotificationSender } from "./notification/sender.ts";
+import { SlackInbox } from "./notification/slack-inbox.ts";
 import { LongChecker } from "./policy/long/checker.ts";
 import {
   createRedaction,
@@ -106,6 +110,7 @@ import { createNoteRefusal, type NoteRefusal } from "./server/refusals.ts";
 import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
+import { slackRoute } from "./server/slack-route.ts";
 import { TlsFiles } from "./server/tls.ts";
 import { createRequestChecks } from "./server/validation.ts";
 import { WrongKeys } from "./server/wrong-keys.ts";
@@ -186,6 +191,8 @@ interface Parts {
   readonly keyUses: KeyUses;
   readonly keys: SigningKeys;
   readonly webhooks: Webhooks;
+  readonly notifications: Notifications;
+  readonly slackInbox: SlackInbox;
   readonly redaction: Redaction;
   readonly proxy: RedactionProxy;
   readonly intercept: Intercept;
@@ -254,6 +261,7 @@ function createServices({
   authenticator,
   keys,
   webhooks,
+  notifications,
   redaction,
   intercept,
   decisionMetrics,
@@ -281,6 +289,7 @@ function createServices({
     createRevocationService({ logs, database, keys, authenticator }),
     createIncidentService(database),
     createWebhookService({ webhooks }),
+    createNotificationService({ notifications }),
     createMcpServerService({
       ...mcp,
       names: new ActorNames(pool),
@@ -567,6 +576,7 @@ function createServers(parts: Parts, signIn: SignInParts, sharesPorts: boolean):
       parts.mcp.gateway,
       parts.mcp.resource,
       ...parts.mcp.hooks.routes,
+      slackRoute({ serve: (request) => parts.slackInbox.serve(request), wrongKeys }),
       docsRoute(document),
       ...dashboard,
     ],
@@ -626,6 +636,10 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const verifyToken = createTokenVerifier(keys);
   const keyUses = new KeyUses({ pool: database.pool, clock: logs.clock, log: quietLog });
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken, noteUse: keyUses.note });
+  const targets = createTargets({ allow: config.webhookAllow, purpose: "notifications" });
+  const { pushHosts, slackUrl } = config;
+  const told = { database, encryptor, targets, publicUrl: config.publicUrl ?? undefined, pushHosts, slackUrl };
+  const sender = new NotificationSender({ ...told, clock: logs.clock });
   const webhooks = new Webhooks({
     database,
     logs,
@@ -634,7 +648,11 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     allow: config.webhookAllow,
     tracing,
     metrics,
+    channels: sender,
   });
+  const wake = () => webhooks.wake();
+  const notifications = new Notifications({ ...told, logs, sender, wake });
+  const slackInbox = new SlackInbox({ ...told, notifications, logs, wake });
   const { webhookAllow, maxBodyBytes } = config;
   const wrongKeys = new WrongKeys(log);
   const rates = new WorkspaceRates(database.pool);
@@ -678,6 +696,8 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     keyUses,
     keys,
     webhooks,
+    notifications,
+    slackInbox,
     redaction,
     proxy,
     intercept,

@@ -163,6 +163,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.REVOCATION_NOT_FOUND,
       ErrorReason.INCIDENT_NOT_FOUND,
       ErrorReason.WEBHOOK_NOT_FOUND,
+      ErrorReason.NOTIFICATION_CHANNEL_NOT_FOUND,
       ErrorReason.MCP_SERVER_NOT_FOUND,
       ErrorReason.MCP_SESSION_NOT_FOUND,
       ErrorReason.MCP_TOOL_NOT_FOUND,
@@ -201,6 +202,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.PARENT_GRANT_INACTIVE,
       ErrorReason.QUESTION_NEEDS_MODEL,
       ErrorReason.LLM_NOT_CONFIGURED,
+      ErrorReason.NOTIFICATIONS_NOT_CONFIGURED,
       ErrorReason.ENCRYPTION_KEY_DIFFERS,
       ErrorReason.SIGNING_KEY_ACTIVE,
       ErrorReason.SIGNING_KEY_RETIRED,
@@ -273,6 +275,7 @@ const HTTP_BY_REASON: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.LIST_CHANGED, 409],
   [ErrorReason.MCP_TOOL_CHANGED, 409],
   [ErrorReason.MCP_DEFINITION_CHANGED, 409],
+  [ErrorReason.NOTIFICATIONS_NOT_CONFIGURED, 409],
   [ErrorReason.LLM_UNAVAILABLE, 502],
   [ErrorReason.MCP_UPSTREAM_UNAVAILABLE, 502],
 ]);

@@ -422,6 +422,31 @@ export type ControlChange =
       readonly in_force: boolean;
     }
   | { readonly type: "mcp_definition_accepted"; readonly mcp_definition: SealedMcpDefinition }
+  | {
+      /** How people are told of escalations; secrets are left out. */
+      readonly type: "notification_settings_changed";
+      /** True if messages show what is to be approved. */
+      readonly notify_arguments: boolean;
+      /** Mail server as `host:port`; null without one. */
+      readonly smtp: string | null;
+      /** True if the workspace has a Slack app. */
+      readonly slack: boolean;
+      /** Slack channel that is told of every escalation; null without one. */
+      readonly slack_channel: string | null;
+    }
+  | {
+      /** From now on answers from a Slack account count as those of a key or person. */
+      readonly type: "slack_account_linked";
+      readonly holder: string;
+      readonly team_id: string;
+      readonly user_id: string;
+    }
+  | {
+      readonly type: "slack_account_unlinked";
+      readonly holder: string;
+      readonly team_id: string;
+      readonly user_id: string;
+    }
   | { readonly type: "personal_value_deleted"; readonly value_id: string; readonly kind: string }
   | {
       readonly type: "redaction_settings_changed";

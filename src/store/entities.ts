@@ -393,6 +393,7 @@ export const WebhookEntity = defineEntity({
   properties: {
     workspaceId: p.text().primary(),
     webhookId: p.text().primary(),
+    kind: p.text(),
     url: p.text(),
     events: p.array<string>(),
     isActive: p.boolean(),
@@ -469,6 +470,36 @@ export const RedactionWebhookEntity = defineEntity({
   },
 });
 
+/**
+ * How people of a workspace are told of escalations. `settings` is a JSON object without secrets; `sealedPrivate` is the encrypted JSON
+ * object of the secrets.
+ */
+export const NotificationSettingsEntity = defineEntity({
+  name: "NotificationSettings",
+  tableName: "notification_settings",
+  properties: {
+    workspaceId: p.text().primary(),
+    settings: p.text(),
+    sealedPrivate: p.blob(),
+    updatedAtMs: p.bigint("number"),
+  },
+});
+
+/** What one person wants to be told of, and when. Quiet hours are minutes of the day in a time zone; null without them. */
+export const NotificationPreferenceEntity = defineEntity({
+  name: "NotificationPreference",
+  tableName: "notification_preference",
+  properties: {
+    workspaceId: p.text().primary(),
+    holder: p.text().primary(),
+    groups: p.array<string>(),
+    about: p.text(),
+    quietFrom: p.integer().nullable(),
+    quietTo: p.integer().nullable(),
+    quietZone: p.text().nullable(),
+  },
+});
+
 /** Every entity, for the ORM's configuration. */
 export const ENTITIES = [
   WorkspaceEntity,
@@ -494,6 +525,8 @@ export const ENTITIES = [
   IncidentEntity,
   WebhookEntity,
   WebhookDeliveryEntity,
+  NotificationSettingsEntity,
+  NotificationPreferenceEntity,
   RedactionSettingsEntity,
   PersonalValueEntity,
   RedactionWebhookEntity,

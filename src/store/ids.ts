@@ -21,7 +21,9 @@ export type IdPrefix =
   | "inc"
   | "clm"
   | "out"
-  | "stl";
+  | "stl"
+  | "nch"
+  | "msg";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 

@@ -634,6 +634,72 @@ const PEOPLE_OF_ADMINS = [
   )`,
 ];
 
+/**
+ * Channels of people, delivered as webhooks are, and what they need: settings, preferences, keys of Web Push, linked Slack accounts with
+ * the codes that link them, requests of Slack that were served, and messages that may have to be updated. A channel's address stands in
+ * `sealed_secret`.
+ */
+const NOTIFICATIONS = [
+  `alter table webhook
+    add column kind text not null default 'webhook',
+    add column holder text collate "C" not null default '',
+    add column label text not null default ''`,
+  "create index webhook_holder on webhook (workspace_id, holder) where kind <> 'webhook'",
+  `create table notification_settings (
+    workspace_id text collate "C" primary key,
+    settings text not null,
+    sealed_private bytea not null,
+    updated_at_ms bigint not null
+  )`,
+  `create table notification_preference (
+    workspace_id text collate "C" not null,
+    holder text collate "C" not null,
+    groups text[] not null,
+    about text not null,
+    quiet_from integer,
+    quiet_to integer,
+    quiet_zone text,
+    primary key (workspace_id, holder)
+  )`,
+  `create table push_key (
+    workspace_id text collate "C" primary key,
+    public_key text not null,
+    sealed_key bytea not null
+  )`,
+  `create table slack_account (
+    workspace_id text collate "C" not null,
+    team_id text collate "C" not null,
+    user_id text collate "C" not null,
+    holder text collate "C" not null,
+    channel_id text collate "C" not null,
+    linked_at_ms bigint not null,
+    primary key (workspace_id, team_id, user_id)
+  )`,
+  `create table slack_code (
+    workspace_id text collate "C" not null,
+    code_hash bytea not null,
+    holder text collate "C" not null,
+    expires_at_ms bigint not null,
+    primary key (workspace_id, code_hash)
+  )`,
+  `create table slack_request (
+    workspace_id text collate "C" not null,
+    digest bytea not null,
+    expires_at_ms bigint not null,
+    primary key (workspace_id, digest)
+  )`,
+  "create index slack_request_expiry on slack_request (expires_at_ms)",
+  `create table slack_message (
+    workspace_id text collate "C" not null,
+    webhook_id text collate "C" not null,
+    escalation_id text collate "C" not null,
+    channel text collate "C" not null,
+    ts text collate "C" not null,
+    is_answerable boolean not null,
+    primary key (workspace_id, webhook_id, escalation_id)
+  )`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -663,4 +729,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0024-person-groups", statements: PERSON_GROUPS },
   { name: "0025-mandate-authors", statements: MANDATE_AUTHORS },
   { name: "0026-people-of-admins", statements: PEOPLE_OF_ADMINS },
+  { name: "0027-notifications", statements: NOTIFICATIONS },
 ];

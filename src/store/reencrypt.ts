@@ -52,6 +52,13 @@ export const SEALED_COLUMNS: readonly SealedColumn[] = [
     key: ["person_id"],
     place: (id = "") => `person.sealed_refresh ${id}`,
   },
+  {
+    table: "notification_settings",
+    column: "sealed_private",
+    key: [],
+    place: () => "notification_settings.sealed_private",
+  },
+  { table: "push_key", column: "sealed_key", key: [], place: () => "push_key.sealed_key" },
   { table: "mark_key", column: "sealed_key", key: [], place: () => "mark_key.sealed_key" },
 ];
 

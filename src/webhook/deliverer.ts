@@ -5,7 +5,13 @@ import type { LedgerEvent } from "../log/events.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { StoredWebhook } from "../store/sql/change-webhook.ts";
-import { finishWebhookAttempt, type RenewedWebhook, readWebhookForAttempt } from "../store/sql/deliver-webhook.ts";
+import {
+  finishWebhookAttempt,
+  holdWebhook,
+  type RenewedWebhook,
+  readWebhookForAttempt,
+} from "../store/sql/deliver-webhook.ts";
+import { attemptByChannel, type ChannelSender } from "./channel.ts";
 import { EventQueue, logSpanFrom, type WebhookEvent } from "./event-queue.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 import { type AttemptContext, type AttemptResult, attemptValues, messageFrom, postAttempt } from "./post-attempt.ts";
@@ -24,8 +30,12 @@ export interface DelivererContext extends AttemptContext {
   readonly owner: string;
   /** Default: nothing counts attempts. */
   readonly metrics?: Pick<WebhookMetrics, "count"> | undefined;
+  /** Tells people through their channels. Default: channels wait. */
+  readonly channels?: ChannelSender | undefined;
 }
 
+/** Milliseconds for which a channel waits that this process cannot serve. */
+const UNSERVED_MS = 60_000;
 /** Milliseconds between attempts while the database does not answer. */
 const FAULT_PAUSE_MS = 1_000;
 /** Maximum delay of a timer. A longer wait ends early, which is harmless. */
@@ -200,17 +210,13 @@ export class Deliverer {
 
   async #send(webhook: StoredWebhook, event: WebhookEvent): Promise<void> {
     const { timing, clock, random, log } = this.#context;
-    const { name, seq, trace } = event;
-    const result = await postAttempt(this.#context, webhook, {
-      ...messageFrom(webhook, event),
-      event: name,
-      seq,
-      trace,
-      attempt: webhook.failures + 1,
-      timeoutMs: timing.attemptMs,
-      signal: this.#aborting.signal,
-    });
+    const { seq } = event;
+    const result = await this.#attempt(webhook, event);
     if (this.#aborting.signal.aborted) return;
+    if ("kind" in result) {
+      if (result.kind === "skipped") return this.#queue.markDelivered(event);
+      return this.#hold(webhook, result.untilMs);
+    }
     this.#context.metrics?.count(result.attempt);
     const next = stateAfter(webhook, seq, result, { timing, nowMs: clock.now(), random });
     // False if the webhook was changed or leased by another process meanwhile; the next read of its row shows this.
@@ -222,6 +228,25 @@ export class Deliverer {
     const { workspaceId, webhookId } = this;
     log.warn({ workspace_id: workspaceId, webhook_id: webhookId, attempt, reason }, "webhook deactivated");
     this.stop();
+  }
+
+  async #attempt(webhook: StoredWebhook, event: WebhookEvent) {
+    const { timing, clock, channels } = this.#context;
+    const bounds = { attempt: webhook.failures + 1, timeoutMs: timing.attemptMs, signal: this.#aborting.signal };
+    if (webhook.kind !== "webhook") {
+      if (channels === undefined) return { kind: "held", untilMs: clock.now() + UNSERVED_MS } as const;
+      return attemptByChannel(channels, webhook, event, { ...bounds, clock });
+    }
+    const { name, seq, trace } = event;
+    return postAttempt(this.#context, webhook, { ...messageFrom(webhook, event), event: name, seq, trace, ...bounds });
+  }
+
+  /** Puts the event off until a time, at which it is looked at again. */
+  async #hold({ revision }: StoredWebhook, untilMs: number): Promise<void> {
+    const { pool, owner } = this.#context;
+    const values = [this.workspaceId, this.webhookId, owner, revision, Math.ceil(untilMs)];
+    await pool.query({ ...holdWebhook, values });
+    this.#dueAtMs = Math.ceil(untilMs);
   }
 
   async #record(webhook: StoredWebhook, { attempt }: AttemptResult, next: NextState): Promise<boolean> {

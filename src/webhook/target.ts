@@ -13,14 +13,22 @@ export type Lookup = (hostname: string) => Promise<readonly LookupAddress[]>;
 
 /** A receiver's response, or the reason for its absence in one line without an address. */
 export type TargetAnswer =
-  | { readonly kind: "answer"; readonly status: number; readonly retryAfter: string | undefined }
+  | {
+      readonly kind: "answer";
+      readonly status: number;
+      readonly retryAfter: string | undefined;
+      /** First bytes of the body, if the request asked for it. */
+      readonly body?: string;
+    }
   | { readonly kind: "fault"; readonly error: string };
 
 /** A request to a URL of a user. */
 export interface TargetRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  readonly body: string | Uint8Array;
+  /** True to return the body of the response, up to 64 KiB. Default false. */
+  readonly readsBody?: boolean;
   /** Timeout of the whole request: resolving, connecting, the response. */
   readonly timeoutMs: number;
   /** Aborts the request. */
@@ -35,6 +43,11 @@ export interface Targets {
    * the URL's field in the request, by default `url`.
    */
   check(url: string, field?: string): Promise<void>;
+  /**
+   * Returns the addresses of a host name, for connections that others open to one of them. Rejects with TARGET_NOT_ALLOWED, and with
+   * INVALID_FIELD for a name that cannot be resolved. `field` is the name of the host's field in the request.
+   */
+  addressesOf(host: string, field: string): Promise<readonly LookupAddress[]>;
   /** Resolves names for connections that others open, only to allowed addresses. */
   readonly lookup: LookupFunction;
   /**
@@ -117,14 +130,18 @@ const pinnedTo =
     else callback(null, first.address, first.family);
   };
 
-async function discard(response: http.IncomingMessage): Promise<void> {
+/** Reads the body of a response, and returns its text if `keeps`. */
+async function bodyOf(response: http.IncomingMessage, keeps: boolean): Promise<string | undefined> {
   let bytes = 0;
+  const chunks: Buffer[] = [];
   response.on("data", (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes > MAX_ANSWER_BYTES) response.destroy();
+    else if (keeps) chunks.push(chunk);
   });
   // A response that breaks off after its status still counts.
   await finished(response).catch(() => undefined);
+  return keeps ? Buffer.concat(chunks).toString("utf8") : undefined;
 }
 
 /**
@@ -134,7 +151,7 @@ async function discard(response: http.IncomingMessage): Promise<void> {
 function postTo(
   addresses: readonly LookupAddress[],
   url: URL,
-  { headers, body }: TargetRequest,
+  { headers, body, readsBody = false }: TargetRequest,
   signal: AbortSignal,
 ): Promise<TargetAnswer> {
   return new Promise((resolve) => {
@@ -159,9 +176,10 @@ function postTo(
     request.on("response", (response) => {
       isAnswered = true;
       const { statusCode: status = 0, headers: answered } = response;
-      void discard(response).then(() => {
+      void bodyOf(response, readsBody).then((text) => {
         request.destroy();
-        resolve({ kind: "answer", status, retryAfter: answered["retry-after"] });
+        const answer = { kind: "answer", status, retryAfter: answered["retry-after"] } as const;
+        resolve(text === undefined ? answer : { ...answer, body: text });
       });
     });
     request.end(body);
@@ -171,10 +189,11 @@ function postTo(
 /** Creates the targets. */
 export function createTargets({ allow, lookup = defaultLookup, purpose = "webhooks" }: TargetsOptions): Targets {
   const isAllowed = createAddressTest(allow);
-  const purposeOf = (field: string): string => (field === FIELD ? purpose : "a model's service");
+  const purposeOf = (field: string): string => (field === "llm_url" ? "a model's service" : purpose);
 
-  const resolve = async (url: URL, field = FIELD): Promise<readonly LookupAddress[]> => {
-    const host = hostOf(url);
+  const resolve = (url: URL, field = FIELD): Promise<readonly LookupAddress[]> => resolveHost(hostOf(url), field);
+
+  const resolveHost = async (host: string, field: string): Promise<readonly LookupAddress[]> => {
     const family = isIP(host);
     const addresses = family === 0 ? await lookup(host) : [{ address: host, family }];
     // Every address has to be allowed: with a public and a private address, the connection might use the private one.
@@ -194,7 +213,18 @@ export function createTargets({ allow, lookup = defaultLookup, purpose = "webhoo
     }
   };
 
+  const orUnknownHost = async (resolving: Promise<readonly LookupAddress[]>, field: string) => {
+    try {
+      return await resolving;
+    } catch (error) {
+      if (error instanceof ControlPlaneError) throw error;
+      throw invalidField(field, "names a host that cannot be resolved", error);
+    }
+  };
+
   return {
+    addressesOf: (host, field) => orUnknownHost(resolveHost(host, field), field),
+
     lookup(hostname, options, callback) {
       lookup(hostname).then(
         (found) => pinnedTo(found.every(({ address }) => isAllowed(address)) ? found : [])(hostname, options, callback),
@@ -203,13 +233,7 @@ export function createTargets({ allow, lookup = defaultLookup, purpose = "webhoo
     },
 
     async check(text, field) {
-      const url = urlFrom(text, field);
-      try {
-        await resolve(url, field);
-      } catch (error) {
-        if (error instanceof ControlPlaneError) throw error;
-        throw invalidField(field ?? FIELD, "names a host that cannot be resolved", error);
-      }
+      await orUnknownHost(resolve(urlFrom(text, field), field), field ?? FIELD);
     },
     async post(request) {
       const { timeoutMs, signal } = request;

@@ -21,6 +21,7 @@ import {
 import { recordWebhookAttempt } from "../store/sql/deliver-webhook.ts";
 import type { Tracing } from "../tracing/tracing.ts";
 import { type Backlog, readBacklogs } from "./backlog.ts";
+import type { ChannelSender } from "./channel.ts";
 import { Delivery } from "./delivery.ts";
 import { WebhookMetrics } from "./metrics.ts";
 import { type Attempt, attemptValues, postAttempt, testMessage } from "./post-attempt.ts";
@@ -90,6 +91,8 @@ export interface WebhooksOptions {
   readonly tracing?: Tracing | undefined;
   /** Default: nothing measures the delivery. */
   readonly metrics?: Registry;
+  /** Tells people through their channels. Default: channels wait. */
+  readonly channels?: ChannelSender | undefined;
 }
 
 /** An SQL statement that changes or reads one webhook. */
@@ -153,6 +156,7 @@ export class Webhooks {
       tracing: options.tracing,
       semaphore: new Semaphore({ permits: MAX_DELIVERIES }),
       owner: randomUUID(),
+      channels: options.channels,
       metrics: options.metrics && new WebhookMetrics(options.metrics, () => this.#delivery.waiting),
     });
   }
@@ -167,6 +171,11 @@ export class Webhooks {
    */
   close(): Promise<void> {
     return this.#delivery.close();
+  }
+
+  /** Looks for new and changed webhooks and channels at once. */
+  wake(): void {
+    this.#delivery.wake();
   }
 
   /** Registers a webhook for events from now on. Rejects with INVALID_FIELD and TARGET_NOT_ALLOWED. */
@@ -187,14 +196,14 @@ export class Webhooks {
   async list({ workspaceId }: WebhookCaller, page: PageRequest<string>): Promise<Page<Webhook, string>> {
     const { where, options } = newestFirst("webhookId", page);
     const rows: WebhookRow[] = await stored(
-      this.#orm.em.fork().find(WebhookEntity, { workspaceId, ...where }, options),
+      this.#orm.em.fork().find(WebhookEntity, { workspaceId, kind: "webhook", ...where }, options),
     );
     return pageFrom(rows.map(webhookFrom), page.size, (webhook) => cursorOf(webhook, webhook.webhookId));
   }
 
   /** Returns a webhook. */
   async get({ workspaceId }: WebhookCaller, webhookId: string): Promise<Webhook> {
-    const row = await stored(this.#orm.em.fork().findOne(WebhookEntity, { workspaceId, webhookId }));
+    const row = await stored(this.#orm.em.fork().findOne(WebhookEntity, { workspaceId, webhookId, kind: "webhook" }));
     if (row === null) throw webhookNotFound(webhookId);
     return webhookFrom(row);
   }

@@ -31,6 +31,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "dryrun",
     "config.ts",
     "authority",
+    "notification",
     "escalation",
     "webhook",
     "decision",
@@ -72,6 +73,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   api: [
     "redaction",
     "revocation",
+    "notification",
     "dryrun",
     "authority",
     "escalation",
@@ -98,6 +100,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   doctor: ["mirror", "store", "config.ts"],
   // Tells leaks by webhook.
   redaction: ["webhook", "registry", "log", "state", "store", "json", "text", "tracing", "async", "errors.ts", "gen"],
+  // Tells people of escalations by the queue of webhooks, and takes their answers from Slack.
+  notification: ["escalation", "webhook", "registry", "log", "store", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
   // Decides drafts with the code that decides actions; a model reads questions as text.
   dryrun: [

@@ -97,6 +97,7 @@ export const UNARY_FILES = [
   "authority",
   "revocations",
   "webhooks",
+  "notifications",
   "mcp-servers",
   "redaction",
   "vault",

@@ -52,8 +52,15 @@ const TABLES = [
   ["revocation", "t"],
   ["incident", "t"],
   ["action_outcome", "t"],
-  ["webhook", "(t.webhook_id, t.url, t.events, t.is_active, t.sealed_secret, t.sealed_old_secret)"],
+  [
+    "webhook",
+    "(t.webhook_id, t.kind, t.holder, t.label, t.url, t.events, t.is_active, t.sealed_secret, t.sealed_old_secret)",
+  ],
   ["webhook_delivery", "t"],
+  ["notification_settings", "t"],
+  ["notification_preference", "t"],
+  ["slack_account", "t"],
+  ["slack_code", "t"],
   ["redaction_settings", "t"],
   ["personal_value", "t"],
   ["redaction_webhook", "t"],
@@ -96,7 +103,12 @@ async function open(): Promise<SharedService> {
   const mcp = await startToolsServer([tool("pay"), { name: "b\u200bad", inputSchema: { type: "object" } }]);
   closers.unshift(() => mcp.close());
   // Both are on this machine; every other private address stays forbidden.
-  const env = { ACP_LOG_LEVEL: "error", ACP_WEBHOOK_ALLOW: "127.0.0.0/8", ACP_MCP_ALLOW: "127.0.0.0/8" };
+  const env = {
+    ACP_LOG_LEVEL: "error",
+    ACP_WEBHOOK_ALLOW: "127.0.0.0/8",
+    ACP_MCP_ALLOW: "127.0.0.0/8",
+    ACP_PUBLIC_URL: "http://acp.example.com",
+  };
   const server = await serveHere({ databaseUrl: database.url, env });
   closers.unshift(() => server.stop());
   const wires = openWires(server);

@@ -4,6 +4,9 @@ import { type EventName, EventQueue } from "../../src/webhook/event-queue.ts";
 
 const WEBHOOK = {
   workspaceId: "default",
+  kind: "webhook",
+  holder: "",
+  label: "",
   webhookId: "wh_1",
   url: "",
   isActive: true,

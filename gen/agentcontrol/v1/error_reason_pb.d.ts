@@ -865,6 +865,24 @@ export enum ErrorReason {
   MCP_DEFINITION_CHANGED = 130,
 
   /**
+   * The caller has no notification channel with this id.
+   * Example: "no notification channel `nch_1`".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_NOTIFICATION_CHANNEL_NOT_FOUND = 160;
+   */
+  NOTIFICATION_CHANNEL_NOT_FOUND = 160,
+
+  /**
+   * The service or the workspace lacks what a channel needs: a public address, a mail server or a Slack app.
+   * Example: "the workspace has no mail server; an administrator sets one under Notifications".
+   * FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_NOTIFICATIONS_NOT_CONFIGURED = 161;
+   */
+  NOTIFICATIONS_NOT_CONFIGURED = 161,
+
+  /**
    * An entry of the log is missing, or is not as it was sealed: someone changed the database behind the service.
    * Example: "entry 12 of the log of `default` does not hash to its leaf; verify the log with `agentctl vault verify`".
    * DATA_LOSS, 500.

@@ -46,6 +46,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
     guides: [
       guide("authority", "Authority", "src/authority/GUIDE.md"),
       guide("escalations", "Escalations", "src/escalation/GUIDE.md"),
+      guide("notifications", "Notifications", "src/notification/GUIDE.md"),
       guide("revocation", "Revocation", "src/revocation/GUIDE.md"),
       guide("dashboard", "Dashboard", "src/dashboard/GUIDE.md"),
     ],

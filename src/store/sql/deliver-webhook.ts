@@ -147,6 +147,16 @@ export const finishWebhookAttempt = {
     returning 1`,
 };
 
+/**
+ * Puts the next attempt off without an attempt, unless the webhook was changed or leased by another process meanwhile.
+ * Parameters: workspace, webhook, owner, revision, time.
+ */
+export const holdWebhook = {
+  name: "hold-webhook",
+  text: `update webhook set next_attempt_at_ms = $5::bigint
+    where workspace_id = $1 and webhook_id = $2 and lease_owner = $3 and revision = $4::int`,
+};
+
 /** Records an attempt without moving the cursor. Parameters: the first eleven of `finishWebhookAttempt`. */
 export const recordWebhookAttempt = {
   name: "record-webhook-attempt",
