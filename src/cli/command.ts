@@ -114,6 +114,7 @@ export const OPTIONS = {
   until: { value: "time", help: "end of the window, in the same forms; default: the last decision" },
   order: { value: "order", help: "`rule`, the newest mandate first, or `fill`, the fullest first; default: rule" },
   agent: { value: "agent", help: "the agent to report, to act as or to ask about" },
+  mandate: { value: "mandate", help: "decisions of which a rule of this mandate fired alone" },
   tool: { value: "name", help: "the called tool" },
   "action-type": { value: "type", help: "the kind of action; default: the name of the tool" },
   arguments: { value: "json", help: "the arguments of the call, as a JSON object" },

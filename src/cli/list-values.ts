@@ -1,6 +1,7 @@
 import { parseDocument } from "yaml";
 import { isJsonRecord } from "../verify/json.ts";
 import { CommandError } from "./command.ts";
+import { CsvError, csvRows } from "./csv.ts";
 
 /** Content of a list in a file. */
 export interface ListFile {
@@ -9,27 +10,17 @@ export interface ListFile {
   readonly values: readonly string[];
 }
 
-/** One cell of a row: in quotes, doubled within, or up to the next comma. */
-const CELL = /(?:"([^"]*(?:""[^"]*)*)"|([^",\r\n]*))(,|\r\n|\n|\r|$)/y;
 /** First cell of a row that names its columns. */
 const HEADER = "value";
 
 /** Reads the first column of a CSV text (RFC 4180). Blank rows and a first row that begins with `value` are left out. */
 function firstColumn(path: string, text: string): string[] {
   const values: string[] = [];
-  let isFirst = true;
-  CELL.lastIndex = text.startsWith("\ufeff") ? 1 : 0;
-  while (CELL.lastIndex < text.length) {
-    const at = CELL.lastIndex;
-    const [, quoted, plain = "", end] = CELL.exec(text) ?? [];
-    if (end === undefined) {
-      const line = text.slice(0, at).split("\n").length;
-      throw new CommandError(
-        `--file: \`${path}\` is no CSV: a quote is not closed, or text follows one, in line ${line}`,
-      );
-    }
-    if (isFirst) values.push((quoted?.replaceAll('""', '"') ?? plain).trim());
-    isFirst = end !== ",";
+  try {
+    for (const [first = ""] of csvRows(text)) values.push(first.trim());
+  } catch (error) {
+    if (error instanceof CsvError) throw new CommandError(`--file: \`${path}\` is no CSV: ${error.message}`);
+    throw error;
   }
   const [header = ""] = values;
   return (header.toLowerCase() === HEADER ? values.slice(1) : values).filter((value) => value !== "");

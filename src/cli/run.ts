@@ -42,6 +42,7 @@ import { RequestRefusedError } from "./service.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
 import { vaultExplain } from "./vault-explain.ts";
 import { vaultExport, vaultProve } from "./vault-export.ts";
+import { vaultReport } from "./vault-report.ts";
 import { vaultVerify } from "./vault-verify.ts";
 
 const OWN_COMMANDS: readonly Command[] = [
@@ -49,6 +50,7 @@ const OWN_COMMANDS: readonly Command[] = [
   vaultExport,
   vaultProve,
   vaultExplain,
+  vaultReport,
   certificateVerify,
   backupCheck,
   preflight,

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import { DECISION_FORMAT, LOG_FORMAT } from "../verify/bundle.ts";
 import { areEqual, base64 } from "../verify/bytes.ts";
 import {
@@ -12,10 +13,11 @@ import { verifyDecision } from "../verify/decision.ts";
 import type { LogEntry } from "../verify/entry.ts";
 import { assertSigns, verifyAnsweredProof } from "../verify/inclusion.ts";
 import { LogCheck } from "../verify/log-check.ts";
-import type { PublicKey } from "../verify/public-key.ts";
+import { type PublicKey, publicKeysFromJwks } from "../verify/public-key.ts";
 import { VerificationError } from "../verify/verification-error.ts";
-import { type DecisionBundle, type LogBundle, openBundle, readText, writeOutput } from "./bundle.ts";
+import { type DecisionBundle, type LogBundle, openBundle, parseJson, readText, writeOutput } from "./bundle.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport, ServiceFailedError } from "./command.ts";
+import { readEvidenceProof, verifyTable } from "./evidence-folder.ts";
 import { keptCheckpoints } from "./kept-checkpoints.ts";
 import { type Trust, trustFrom, trustLines } from "./trust.ts";
 import { VaultServer } from "./vault-server.ts";
@@ -24,7 +26,7 @@ import { VaultServer } from "./vault-server.ts";
 export const vaultVerify: Command = {
   name: "vault verify",
   arguments: "[bundle]",
-  summary: "verify a bundle offline, or the log of the service at --url",
+  summary: "verify a bundle or a report offline, or the log of the service at --url",
   details: [
     "",
     "A bundle is verified without a service or a database. Without a bundle every entry is read from the service.",
@@ -38,6 +40,8 @@ export const vaultVerify: Command = {
     "{index, leaf_hash, body} for each entry. A decision bundle (`agentctl vault prove`) is one JSON object:",
     `{format: "${DECISION_FORMAT}", body, leaf_index, audit_path[], checkpoint, public_keys[]}. Hashes are base64, keys PEM,`,
     "`checkpoint` is a C2SP tlog-checkpoint, `body` the exact text that was hashed.",
+    "",
+    "A folder of `agentctl vault report` is verified row by row: each entry is in the log, and the other cells say what it does.",
     "",
     "Without --public-key or --jwks the keys of the bundle or the service are used, and the output says so.",
   ],
@@ -60,6 +64,7 @@ async function verify(input: CommandInput): Promise<Verified> {
   const [path] = input.positionals;
   if (path === undefined) return verifyService(input);
   if (input.option("url") !== undefined) throw new CommandError("give either a bundle or --url");
+  if (await isFolder(path)) return verifyReport(input, path);
   const bundle = await openBundle(path);
   return bundle.kind === "log" ? verifyLog(input, bundle) : verifyOne(input, bundle);
 }
@@ -81,6 +86,27 @@ async function verifyOne(input: CommandInput, bundle: DecisionBundle): Promise<V
   const { lines, json } = reportOf(what, "decision", checkpoint, trust);
   const more = { decision_id: id, decision, at, leaf_index: bundle.proof.leafIndex };
   return { checkpoint, report: { lines, json: { ...json, ...more } } };
+}
+
+const isFolder = (path: string): Promise<boolean> =>
+  stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+
+async function verifyReport(input: CommandInput, folder: string): Promise<Verified> {
+  const { note, keySet } = await readEvidenceProof(folder);
+  const trust = await trustFrom(input, "bundle", async () => (await publicKeysFromJwks(parseJson(keySet))) ?? []);
+  const checkpoint = await verifyCheckpoint(note, trust.keys);
+  for (const earlier of await earlierCheckpoints(input, trust, checkpoint)) assertSameRoot(earlier, checkpoint);
+  const count = await verifyTable(folder, checkpoint);
+  const { lines, json } = reportOf(
+    `${count} decisions of a report are entries of the log`,
+    "report",
+    checkpoint,
+    trust,
+  );
+  return { checkpoint, report: { lines, json: { ...json, decisions: count } } };
 }
 
 async function verifyService(input: CommandInput): Promise<Verified> {
