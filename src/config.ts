@@ -598,7 +598,7 @@ const VARIABLES = {
   encryptionKey: optional(
     "ACP_ENCRYPTION_KEY",
     encryptionKey,
-    "secret that encrypts registered personal values and the secrets of webhooks and MCP servers, at least 32 characters; unset: generated in `ACP_DATA_DIR`; required with `DATABASE_URL`",
+    "secret that encrypts registered personal values, the secrets of webhooks and MCP servers, and the refresh tokens of people, at least 32 characters; unset: generated in `ACP_DATA_DIR`; required with `DATABASE_URL`",
   ),
   encryptionKeyOld: optional(
     "ACP_ENCRYPTION_KEY_OLD",

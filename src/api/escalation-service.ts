@@ -207,11 +207,12 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
       }
     },
     async listEscalations(request, { caller }) {
-      const { status, agentId } = request;
-      const page = pageFrom(request, "escalations", status, agentId);
+      const { status, agentId, resolvedBy } = request;
+      const page = pageFrom(request, "escalations", status, agentId, resolvedBy);
       const read = await findEscalationPage(await contextOf(caller), {
         status: status === EscalationStatus.UNSPECIFIED ? null : status,
         agentId: agentId === "" ? null : agentId,
+        resolvedBy: resolvedBy === "" ? null : resolvedBy,
         before: page.after ?? null,
         size: page.size,
         bytes: MAX_PAGE_BYTES / SHOWN_TIMES,

@@ -80,6 +80,71 @@ const agents: readonly Command[] = [
   }),
 ];
 
+const PEOPLE = `${ADMIN}/people`;
+const people: readonly Command[] = [
+  createList({
+    name: "people list",
+    summary: "list the people of the workspace",
+    path: PEOPLE,
+    rows: "people",
+    columns: [
+      ...ID_AND_NAME,
+      { head: "ROLE", of: "role" },
+      { head: "EMAIL", of: "email" },
+      { head: "KEYS", of: "open_keys" },
+      { head: "SIGNED IN", of: "signed_in_at" },
+      { head: "KEY USED", of: "key_used_at" },
+      { head: "DEACTIVATED", of: "deactivated_at" },
+    ],
+  }),
+  createShow({ name: "people show", summary: "show a person", argument: "person", path: at(PEOPLE) }),
+  createChange({
+    name: "people add",
+    summary: "add a person, who gets keys by invite, or signs in by issuer and subject",
+    method: "POST",
+    arguments: "<name>",
+    path: () => PEOPLE,
+    positionals: ["name"],
+    members: { role: "role", issuer: "issuer", subject: "subject" },
+    done: "added person",
+  }),
+  createChange({
+    name: "people invite",
+    summary: "make a link that shows a person a key of theirs, once and within 72 hours",
+    method: "POST",
+    arguments: "<person>",
+    path: at(PEOPLE, ":invite"),
+    secret: "url",
+    done: "invited person",
+  }),
+  createChange({
+    name: "people update",
+    summary: "change the name or role of a person",
+    method: "PATCH",
+    arguments: "<person>",
+    path: at(PEOPLE),
+    members: { name: "name", role: "role" },
+    done: "updated person",
+  }),
+  createChange({
+    name: "people deactivate",
+    summary: "end the sign-ins, keys and invite of a person at once",
+    method: "DELETE",
+    arguments: "<person>",
+    path: at(PEOPLE),
+    question: (id) => `deactivate person ${id}?`,
+    done: "deactivated person",
+  }),
+  createChange({
+    name: "people reactivate",
+    summary: "let a deactivated person sign in and be invited again",
+    method: "POST",
+    arguments: "<person>",
+    path: at(PEOPLE, ":reactivate"),
+    done: "reactivated person",
+  }),
+];
+
 const KEYS = `${ADMIN}/keys`;
 const keys: readonly Command[] = [
   createList({
@@ -94,8 +159,10 @@ const keys: readonly Command[] = [
       { head: "OWNER", of: (row) => textAt(row, "owner_name") || textAt(row, "owner") },
       CREATED,
       EXPIRES,
+      { head: "LAST USED", of: "last_used_at" },
       { head: "REVOKED", of: "revoked_at" },
     ],
+    filters: { owner: "owner" },
   }),
   createChange({
     name: "keys create",
@@ -231,7 +298,7 @@ const escalations: readonly Command[] = [
       EXPIRES,
       { head: "RESOLVED BY", of: (row) => textAt(row, "resolved_by_name") || textAt(row, "resolved_by") },
     ],
-    filters: { status: "status", ...OF_AGENT },
+    filters: { status: "status", ...OF_AGENT, "answered-by": "resolved_by" },
   }),
   createShow({
     name: "escalations show",
@@ -680,6 +747,7 @@ function a(noun: string): string {
 export const OBJECT_COMMANDS: readonly Command[] = [
   ...agents,
   ...keys,
+  ...people,
   ...tools,
   ...mandates,
   ...LIST_COMMANDS,

@@ -8,6 +8,7 @@ import { Part } from "./kit/part.tsx";
 import { Empty, Fault, Loading } from "./kit/states.tsx";
 import { Announcements } from "./kit/toast.tsx";
 import { FollowEscalations } from "./live/use-escalations.tsx";
+import { INVITE_PATH, Invite } from "./screens/invite.tsx";
 import { SignIn } from "./screens/sign-in.tsx";
 import { SCREENS } from "./screens.tsx";
 import { type OidcOffer, readSession, type Session, SessionContext } from "./session.ts";
@@ -16,8 +17,13 @@ import { createQueryClient, createTransport } from "./transport.ts";
 import { UnsavedGuard } from "./unsaved.tsx";
 import { useUpgrade } from "./use-upgrade.ts";
 
-/** The dashboard: the sign-in, or the screens. */
+/** The dashboard: an invite, which needs no sign-in, or what is behind the sign-in. */
 export function App() {
+  return window.location.pathname === INVITE_PATH ? <Invite /> : <SignedInApp />;
+}
+
+/** The sign-in, or the screens. */
+function SignedInApp() {
   const [session, setSession] = useState<Session | null | undefined>(undefined);
   const [oidc, setOidc] = useState<OidcOffer | null>(null);
   const [fault, setFault] = useState<unknown>(undefined);

@@ -44,6 +44,7 @@ export const NAVIGATION: readonly NavEntry[] = [
   { name: "settings", title: "Settings", group: "administer", icon: "settings", key: "c" },
   { name: "webhooks", title: "Webhooks", group: "administer", icon: "webhooks", key: "w", isSub: true },
   { name: "keys", title: "Keys", group: "administer", icon: "keys", key: "k", isSub: true, roles: ["admin"] },
+  { name: "people", title: "People", group: "administer", icon: "people", key: "h", isSub: true, roles: ["admin"] },
   {
     name: "workspaces",
     title: "Workspaces",
@@ -93,6 +94,7 @@ const SettingsScreen = lazy(() =>
   import("./screens/settings/settings.tsx").then(({ Settings }) => ({ default: Settings })),
 );
 const KeysScreen = lazy(() => import("./screens/keys/keys.tsx").then(({ Keys }) => ({ default: Keys })));
+const PeopleScreen = lazy(() => import("./screens/people/people.tsx").then(({ People }) => ({ default: People })));
 const WorkspacesScreen = lazy(() =>
   import("./screens/workspaces/workspaces.tsx").then(({ Workspaces }) => ({ default: Workspaces })),
 );
@@ -122,5 +124,7 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/agents", screen: AgentsScreen },
   { path: "/agents/:id", screen: AgentScreen },
   { path: "/keys", screen: KeysScreen },
+  { path: "/people/:id", screen: PeopleScreen },
+  { path: "/people", screen: PeopleScreen },
   { path: "/workspaces", screen: WorkspacesScreen },
 ];

@@ -74,6 +74,29 @@ export async function signIn(key: string): Promise<Session> {
   return sessionFrom((await response.json()) as SessionJson);
 }
 
+/** A key that an invite made, shown this once. */
+export interface InvitedKey {
+  /** Name of its person; undefined if they have none. */
+  readonly name: string | undefined;
+  readonly role: RoleWord;
+  readonly workspaceId: string;
+  readonly secret: string;
+}
+
+interface InvitedKeyJson {
+  readonly name: string | null;
+  readonly role: RoleWord;
+  readonly workspace_id: string;
+  readonly secret: string;
+}
+
+/** Uses an invite up. Rejects with a message for people. */
+export async function openInvite(secret: string): Promise<InvitedKey> {
+  const response = await post("/dashboard/invite", { secret });
+  const { name, role, workspace_id: workspaceId, secret: key } = (await response.json()) as InvitedKeyJson;
+  return { name: name ?? undefined, role, workspaceId, secret: key };
+}
+
 /** Signs out of this browser, or of all browsers. */
 export async function signOut({ csrfToken }: Session, everywhere: boolean): Promise<void> {
   await post("/dashboard/sign-out", { everywhere }, { "x-csrf-token": csrfToken });

@@ -156,6 +156,8 @@ interface EscalationFilter {
   /** Number of the proto enum `EscalationStatus`; null: any. */
   readonly status: number | null;
   readonly agentId: string | null;
+  /** Key or person that answered, who also stands for the keys that they own; null: any. */
+  readonly resolvedBy: string | null;
   /** Only escalations created before this log index; null: from the newest. */
   readonly before: number | null;
   readonly size: number;
@@ -170,8 +172,8 @@ export async function findEscalationPage(
 ): Promise<{ readonly escalation: Escalation; readonly bytes: number }[]> {
   await settleExpired(context);
   const { log, pool } = context;
-  const { before, status, agentId, size, bytes } = filter;
-  const values = [log.workspaceId, before, status, agentId, size + 1, bytes];
+  const { before, status, agentId, resolvedBy, size, bytes } = filter;
+  const values = [log.workspaceId, before, status, agentId, size + 1, bytes, resolvedBy];
   const { rows } = await stored(pool.query<EscalationRow>({ ...listEscalations, values }));
   return rows.map((row) => ({
     escalation: escalationFromRow(row),

@@ -204,6 +204,9 @@ export const VIEWS: readonly View[] = [
   screen("webhooks-create", ROW, "/webhooks", press("create")),
   screen("keys", ROW),
   screen("keys-create", ROW, "/keys", press("create-key")),
+  screen("people", ROW),
+  screen("people-add", ROW, "/people", press("add-person")),
+  { name: "invite", path: () => "/invite#acpi_shown", ready: "[data-action=open-invite]", as: "nobody" },
   screen("workspaces", "[data-action=save]"),
   screen("find", "[data-action=find]", "/overview", async (page) => {
     await press("find")(page);

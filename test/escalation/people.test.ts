@@ -126,6 +126,25 @@ describe("four eyes see people", () => {
     await expectTwo(one, other);
   });
 
+  it("and are found by what they answered, with their keys.", async () => {
+    const R = "oidc:https://idp.example|r";
+    const own = await keyOf(workspace.adminCaller.keyId, R);
+    const [byKey, byPerson, byOther] = [await askedBy(P), await askedBy(P), await askedBy(P)];
+    await approve(own, byKey);
+    await approve(R, byPerson);
+    await approve(await keyOf(Q, "somebody"), byOther);
+    const found = async (resolvedBy: string) =>
+      (await workspace.escalations.listEscalations({ resolvedBy })).escalations.map(({ escalationId }) => escalationId);
+    expect(await found(R)).to.deep.equal([byPerson, byKey]);
+    expect(await found(own)).to.deep.equal([byKey]);
+    expect(await found("key_none")).to.deep.equal([]);
+    const first = await workspace.escalations.listEscalations({ resolvedBy: R, pageSize: 1 });
+    const pageToken = first.nextPageToken ?? "";
+    expect(await reasonOf(workspace.escalations.listEscalations({ resolvedBy: own, pageToken }))).to.equal(
+      "INVALID_PAGE_TOKEN",
+    );
+  });
+
   it("and say of what they see, without the names of others.", async () => {
     const { message, metadata } = await failureOf(approve(P, await askedBy(await keyOf(P))));
     expect(message).to.match(

@@ -186,7 +186,7 @@ describe("a database that is away", () => {
         () =>
           findEscalationPage(
             { log, pool: database.pool },
-            { status: null, agentId: null, before: null, size: 1, bytes: 1 },
+            { status: null, agentId: null, resolvedBy: null, before: null, size: 1, bytes: 1 },
           ),
         () => waitEscalation(watch, "esc_x", null).next(),
         () => watchEscalations(watch, "").next(),

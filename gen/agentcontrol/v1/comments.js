@@ -1761,6 +1761,7 @@ export const comments = {
   "agentcontrol.v1.ListEscalationsRequest.page_token": "`next_page_token` of the previous page; empty for the first.",
   "agentcontrol.v1.ListEscalationsRequest.status": "Only escalations of this status; absent means all.",
   "agentcontrol.v1.ListEscalationsRequest.agent_id": "Only escalations of this agent; empty means all.",
+  "agentcontrol.v1.ListEscalationsRequest.resolved_by": "Only escalations that this key or person answered, as `resolved_by` names them: those of a person include the answers of keys that they own. Empty means all.",
   "agentcontrol.v1.ListEscalationsResponse": "Response of ListEscalations.",
   "agentcontrol.v1.ListEscalationsResponse.escalations": "The page.",
   "agentcontrol.v1.ListEscalationsResponse.next_page_token": "Continues the list; unset on the last page.",

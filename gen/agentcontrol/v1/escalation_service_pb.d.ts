@@ -445,6 +445,14 @@ export declare type ListEscalationsRequest = Message<"agentcontrol.v1.ListEscala
    * @generated from field: string agent_id = 4;
    */
   agentId: string;
+
+  /**
+   * Only escalations that this key or person answered, as `resolved_by` names them: those of a person include the answers of keys
+   * that they own. Empty means all.
+   *
+   * @generated from field: string resolved_by = 5;
+   */
+  resolvedBy: string;
 };
 
 /**

@@ -25,9 +25,11 @@ const SCREENS = [
   "vault",
   "evidence",
   "keys",
+  "people",
   "servers",
   "workspaces",
   "sign-in",
+  "invite",
 ];
 const SCREEN_PATH = new RegExp(`^/(?:(?:${SCREENS.join("|")})(?:/.*)?)?$`);
 

@@ -19,7 +19,8 @@ export const readEscalations = {
 
 /**
  * Lists escalations, newest first, until their entries reach a number of bytes; one surplus row shows that the list continues.
- * Parameters: workspace, index to stay below (null: none), status (null: any), agent (null: any), most rows, bytes.
+ * Parameters: workspace, index to stay below (null: none), status (null: any), agent (null: any), most rows, bytes, key
+ * or person that answered, who is also the owner of keys that did (null: any).
  */
 export const listEscalations = {
   name: "list-escalations",
@@ -28,6 +29,8 @@ export const listEscalations = {
     select ${ESCALATION_COLUMNS} ${FROM}
     where e.workspace_id = $1 and ($2::bigint is null or e.created_seq < $2)
       and ($3::smallint is null or e.status = $3) and ($4::text is null or e.agent_id = $4)
+      and ($7::text is null or e.resolved_by = $7
+        or e.resolved_by in (select key_id from api_key where workspace_id = $1 and owner = $7))
     order by e.created_seq desc limit $5
     ) listed window newest as (order by "createdSeq" desc)
   ) page where bytes_before <= $6 or place = 2 order by "createdSeq" desc`,

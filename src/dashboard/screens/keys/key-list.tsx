@@ -29,14 +29,15 @@ const idOf = ({ keyId }: ApiKey): string => keyId;
 /** Returns the word of a role. */
 export const roleText = (role: Role): string => (Role[role] ?? "unknown").toLowerCase();
 
-/** Keys of the workspace, newest first, revoked ones included. */
-export function KeyList() {
+/** Keys of the workspace, newest first, revoked ones included; with `owner` those of one owner. */
+export function KeyList({ owner }: { readonly owner?: string }) {
+  const request = useMemo(() => ({ ...REQUEST, ...(owner !== undefined && { owner }) }), [owner]);
   const [revoking, setRevoking] = useState<ApiKey>();
   const columns = useMemo(() => columnsOf(setRevoking), []);
   return (
     <>
       <PagedList
-        pages={usePages(listApiKeys, REQUEST, keysOf)}
+        pages={usePages(listApiKeys, request, keysOf)}
         loading="the keys"
         idOf={idOf}
         rowHeight={ROW_HEIGHT}
@@ -85,7 +86,7 @@ interface KeyProps {
 }
 
 function Name({ apiKey }: KeyProps) {
-  const { keyId, name, agentId, prefix, owner, createdBy } = apiKey;
+  const { keyId, name, agentId, prefix, owner, createdBy, lastUsedAt } = apiKey;
   const isOwn = useSession().session.keyId === keyId;
   return (
     <div className="keys-name">
@@ -111,6 +112,14 @@ function Name({ apiKey }: KeyProps) {
           <>
             {" "}
             made by <Actor id={createdBy} name={apiKey.createdByName} />
+          </>
+        )}
+        {", "}
+        {lastUsedAt === undefined ? (
+          "not used yet"
+        ) : (
+          <>
+            used <Time at={lastUsedAt} />
           </>
         )}
       </span>

@@ -38,6 +38,15 @@ const PAGES: readonly SettingsPage[] = [
     roles: ["admin"],
   },
   {
+    id: "people",
+    href: "/people",
+    icon: "people",
+    title: "People",
+    purpose:
+      "Add people, invite them to keys of their own, change their roles, and end what they have when they leave.",
+    roles: ["admin"],
+  },
+  {
     id: "workspaces",
     href: "/workspaces",
     icon: "workspaces",
