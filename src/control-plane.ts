@@ -18,6 +18,7 @@ import { createListService } from "./api/list-service.ts";
 import { createMandateService } from "./api/mandate-service.ts";
 import { createMcpServerService } from "./api/mcp-server-service.ts";
 import { createNotificationService } from "./api/notification-service.ts";
+import { createProposalService } from "./api/proposal-service.ts";
 import { createRedactionService } from "./api/redaction-service.ts";
 import { createRevocationService } from "./api/revocation-service.ts";
 import type { ServiceDefinition } from "./api/service.ts";
@@ -282,6 +283,7 @@ function createServices({
     createToolService({ logs, database }),
     createListService({ logs, database }),
     createMandateService({ logs, database }),
+    createProposalService({ logs, database, rates }),
     createEnforcementService({ intercept, logs, pool, heartbeatMs }),
     createDryRunService({ logs, pool, checker, database, questions }),
     createEscalationService({ logs, pool, guard, checker, heartbeatMs, metrics: decisionMetrics }),

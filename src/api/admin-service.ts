@@ -30,13 +30,14 @@ import {
   viewsOf,
 } from "../registry/people.ts";
 import { isPersonId, personFromName } from "../registry/person-name.ts";
+import { makeChange } from "../registry/proposals.ts";
 import type { WorkspaceRates } from "../registry/workspace-rates.ts";
 import {
   createWorkspace,
   DEFAULT_WORKSPACE_ID,
   getWorkspace,
   listWorkspaces,
-  updateWorkspace,
+  prepareSettings,
   type WorkspaceSettings,
 } from "../registry/workspaces.ts";
 import type { SigningKey } from "../state/signing-keys.ts";
@@ -46,6 +47,7 @@ import type { Caller } from "./context.ts";
 import { decisionMapping, outcomeTrackingMapping } from "./enum-mapping.ts";
 import { memberNames, optionalTimestamp, trustTenths } from "./field-values.ts";
 import { namePageFrom } from "./paging.ts";
+import { proposalMessages } from "./proposal-message.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
 
 /** Parts that AdminService needs. */
@@ -84,7 +86,7 @@ function workspaceFrom(
 function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) {
   const { defaultDecision, initialTrust, approvalIgnores } = request;
   const { escalationTtlSeconds, approvalTtlSeconds, fourEyes, maxPendingEscalationsPerAgent, keyTtlDays } = request;
-  const { rateLimitKey, rateLimitWorkspace, outcomeTimeoutSeconds } = request;
+  const { rateLimitKey, rateLimitWorkspace, outcomeTimeoutSeconds, mandateReviews } = request;
   return {
     defaultDecision: decisionMapping.fromProto(defaultDecision),
     unknownTools: decisionMapping.fromProto(request.unknownTools),
@@ -99,6 +101,7 @@ function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) 
     rateLimitWorkspace,
     outcomes: outcomeTrackingMapping.fromProto(request.outcomes),
     outcomeTimeoutSeconds,
+    mandateReviews,
   };
 }
 
@@ -171,6 +174,7 @@ export function createAdminService(options: AdminServiceOptions): ServiceDefinit
 }
 
 function workspaceFunctions({ logs, database, keys, audience, rates }: AdminServiceOptions) {
+  const names = new ActorNames(database.pool);
   const shown = (workspace: WorkspaceSettings) => workspaceFrom(workspace, audience);
   return {
     async createWorkspace(request, { caller }) {
@@ -211,9 +215,11 @@ function workspaceFunctions({ logs, database, keys, audience, rates }: AdminServ
       const settings = { name, ...settingsFrom(request) };
       assertMayUpdate(caller, settings);
       const update = { ...settings, halted: request.halted };
-      const workspace = await updateWorkspace(await logs.of(workspaceId), caller.keyId, update);
+      const { made, proposal } = await makeChange(await logs.of(workspaceId), caller.keyId, prepareSettings(update));
       rates.forget(workspaceId);
-      return { workspace: shown(workspace) };
+      if (proposal === undefined) return { workspace: shown(made) };
+      const [message] = await proposalMessages(names, workspaceId, [proposal]);
+      return { ...(message && { proposal: message }) };
     },
   } satisfies Partial<ServiceFunctions<typeof AdminService>>;
 }

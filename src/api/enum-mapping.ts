@@ -3,15 +3,23 @@ import { AgentOrder, AgentStatus } from "../../gen/agentcontrol/v1/agent_service
 import { AuthorityStatus } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { LimitOrder, MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, DecisionPath, OutcomeStatus, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import {
+  Decision,
+  DecisionPath,
+  OutcomeStatus,
+  ProposalKind,
+  ProposalStatus,
+  Scope,
+} from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { LimitOrder as LimitOrderName } from "../dryrun/limits.ts";
 import type { ListKind as ListKindName } from "../policy/lists/kinds.ts";
 import type { Decision as DecisionName, ScopeWord as ScopeName } from "../policy/types.ts";
 import type { AgentOrder as AgentOrderName } from "../registry/agents.ts";
 import type { MandateStatusWord as MandateStatusName } from "../registry/mandates.ts";
+import type { ProposalStatusWord } from "../registry/proposals.ts";
 import type { AgentStatus as AgentStatusName } from "../state/agents.ts";
 import type { AuthorityStatus as AuthorityStatusName } from "../state/authority-status.ts";
-import type { OutcomeTracking as OutcomeTrackingName } from "../state/control-changes.ts";
+import type { OutcomeTracking as OutcomeTrackingName, ProposedChange } from "../state/control-changes.ts";
 import type { OutcomeStatus as OutcomeStatusName } from "../state/outcomes.ts";
 import type { DecisionPath as DecisionPathName } from "../state/types.ts";
 
@@ -126,4 +134,27 @@ export const mandateStatusMapping = createMapping<MandateStatusName, MandateStat
   active: MandateStatus.ACTIVE,
   stale: MandateStatus.STALE,
   archived: MandateStatus.ARCHIVED,
+});
+
+/** Kinds of proposed changes. */
+export const proposalKindMapping = createMapping<ProposedChange["kind"], ProposalKind>({
+  create_mandate: ProposalKind.CREATE_MANDATE,
+  update_mandate: ProposalKind.UPDATE_MANDATE,
+  restore_mandate: ProposalKind.RESTORE_MANDATE,
+  archive_mandate: ProposalKind.ARCHIVE_MANDATE,
+  apply_pack: ProposalKind.APPLY_PACK,
+  put_list: ProposalKind.PUT_LIST,
+  add_list_values: ProposalKind.ADD_LIST_VALUES,
+  remove_list_values: ProposalKind.REMOVE_LIST_VALUES,
+  delete_list: ProposalKind.DELETE_LIST,
+  update_workspace: ProposalKind.UPDATE_WORKSPACE,
+});
+
+/** Statuses of proposals. */
+export const proposalStatusMapping = createMapping<ProposalStatusWord, ProposalStatus>({
+  pending: ProposalStatus.PENDING,
+  accepted: ProposalStatus.ACCEPTED,
+  rejected: ProposalStatus.REJECTED,
+  expired: ProposalStatus.EXPIRED,
+  stale: ProposalStatus.STALE,
 });

@@ -3,22 +3,26 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ListDraft as DraftMessage } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { type ListSchema, ListService } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { ActorNames } from "../registry/actor-names.ts";
 import {
-  addListValues,
-  deleteList,
   getList,
   type ListDraft,
   type ListParts,
   type ListView,
   listLists,
   listValues,
-  putList,
-  removeListValues,
+  prepareAddition,
+  prepareDeletion,
+  preparePut,
+  prepareRemoval,
 } from "../registry/lists.ts";
+import type { PreparedChange } from "../registry/prepared-change.ts";
+import { makeChange } from "../registry/proposals.ts";
 import type { Database } from "../store/database.ts";
 import type { Caller } from "./context.ts";
 import { listKindMapping } from "./enum-mapping.ts";
 import { namePageFrom } from "./paging.ts";
+import { proposalMessages } from "./proposal-message.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
 /** Parts that ListService needs. */
@@ -53,11 +57,19 @@ export function createListService({ logs, database }: ListServiceOptions): Servi
     database,
   });
   const stateFor = async ({ workspaceId }: Caller) => (await logs.of(workspaceId)).caughtUp();
+  const names = new ActorNames(database.pool);
+  /** Makes a change of a list and shows it, or the proposal that waits instead. */
+  const change = async <T, R extends object>(prepared: PreparedChange<T>, caller: Caller, show: (made: T) => R) => {
+    const { made, proposal } = await makeChange(await logs.of(caller.workspaceId), caller.keyId, prepared);
+    if (proposal === undefined) return show(made);
+    const [message] = await proposalMessages(names, caller.workspaceId, [proposal]);
+    return { ...(message && { proposal: message }) };
+  };
   return defineService(ListService, {
     async putList(request, { caller }) {
       const draft = { ...listDraftFrom(request), expectedDigest: request.expectedDigest };
-      const { view, added, removed } = await putList(await partsFor(caller), caller.keyId, draft);
-      return { list: messageFrom(view), added, removed };
+      const prepared = await preparePut(await partsFor(caller), caller.keyId, draft);
+      return change(prepared, caller, ({ view, added, removed }) => ({ list: messageFrom(view), added, removed }));
     },
 
     async getList(request, { caller }) {
@@ -75,18 +87,17 @@ export function createListService({ logs, database }: ListServiceOptions): Servi
     },
 
     async deleteList({ name }, { caller }) {
-      const log = await logs.of(caller.workspaceId);
-      return { list: messageFrom(await deleteList(log, caller.keyId, name)) };
+      return change(prepareDeletion(name), caller, (view) => ({ list: messageFrom(view) }));
     },
 
     async addListValues({ name, values }, { caller }) {
-      const { view, added } = await addListValues(await partsFor(caller), caller.keyId, name, values);
-      return { list: messageFrom(view), added };
+      const prepared = await prepareAddition(await partsFor(caller), caller.keyId, name, values);
+      return change(prepared, caller, ({ view, added }) => ({ list: messageFrom(view), added }));
     },
 
     async removeListValues({ name, values }, { caller }) {
-      const { view, removed } = await removeListValues(await partsFor(caller), caller.keyId, name, values);
-      return { list: messageFrom(view), removed };
+      const prepared = await prepareRemoval(await partsFor(caller), caller.keyId, name, values);
+      return change(prepared, caller, ({ view, removed }) => ({ list: messageFrom(view), removed }));
     },
   });
 }

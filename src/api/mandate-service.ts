@@ -30,18 +30,20 @@ import type { CompiledMandate, CompiledRule, CounterSpec } from "../policy/types
 import { ActorNames, type NameOf } from "../registry/actor-names.ts";
 import {
   type Authorship,
-  archiveMandate,
   compileDraft,
-  createMandate,
   listMandates,
   listMandateVersions,
   type MandateDraft,
   type MandateView,
   type PublishedMandate,
-  restoreMandate,
-  updateMandate,
+  prepareArchival,
+  prepareCreation,
+  prepareRestoration,
+  prepareUpdate,
 } from "../registry/mandates.ts";
-import { applyPack, dryRunPack, getPack, type PackDraft } from "../registry/packs.ts";
+import { type AppliedPack, dryRunPack, getPack, type PackDraft, preparePack } from "../registry/packs.ts";
+import type { PreparedChange } from "../registry/prepared-change.ts";
+import { makeChange, type ProposalView } from "../registry/proposals.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { Database } from "../store/database.ts";
 import type { Caller } from "./context.ts";
@@ -53,6 +55,7 @@ import {
   scopeMapping,
 } from "./enum-mapping.ts";
 import { namePageFrom } from "./paging.ts";
+import { proposalMessages } from "./proposal-message.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
 
 /** Parts that MandateService needs. */
@@ -93,8 +96,9 @@ function messageFrom(mandate: MandateView, nameOf: NameOf): MessageInitShape<typ
   };
 }
 
-function packDraftFrom({ name, mandates, expectedDigest, adopt, note }: ApplyPackRequest): PackDraft {
-  return { name, mandates: mandates.map(draftFrom), expectedDigest, adopt, note };
+function packDraftFrom(request: ApplyPackRequest, caller: Caller): PackDraft {
+  const { name, mandates, expectedDigest, adopt } = request;
+  return { name, mandates: mandates.map(draftFrom), expectedDigest, adopt, author: authorOf(request, caller) };
 }
 
 const authorOf = ({ note }: { readonly note: string }, { keyId }: Caller): Authorship => ({ by: keyId, note });
@@ -212,8 +216,16 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     return mandates.map((mandate) => messageFrom(mandate, nameOf));
   };
   const shown = async (mandate: MandateView, caller: Caller) => (await messagesFrom([mandate], caller))[0];
-  /** Shows a new version, with every warning about it. */
-  const publishedFrom = async (log: WorkspaceLog, { mandate, warnings }: PublishedMandate, caller: Caller) => {
+  const waiting = async (proposal: ProposalView, { workspaceId }: Caller) => {
+    const [message] = await proposalMessages(names, workspaceId, [proposal]);
+    return { ...(message && { proposal: message }) };
+  };
+  /** Makes a change that publishes a version, and shows it with every warning about it, or the proposal that waits instead. */
+  const publish = async (prepared: PreparedChange<PublishedMandate>, caller: Caller) => {
+    const log = await logs.of(caller.workspaceId);
+    const { made, proposal } = await makeChange(log, caller.keyId, prepared);
+    if (proposal !== undefined) return waiting(proposal, caller);
+    const { mandate, warnings } = made;
     const state = await log.caughtUp();
     const { mandateId } = mandate;
     const published = state.policies.mandates.get(mandateId)?.compiled;
@@ -221,22 +233,33 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
     const withoutResult = await failingWhens(state, inForce(state, mandateId));
     return { mandate: await shown(mandate, caller), warnings: [...warnings, ...withoutResult, ...failing] };
   };
+  /** Shows a pack after a change, or as it would be after it. */
+  const appliedFrom = async (log: WorkspaceLog, draft: PackDraft, applied: AppliedPack) => {
+    const { pack, created, updated, newVersions, archived, unchanged, compiled, warnings } = applied;
+    const failing = await failingTests(log, draft, newVersions);
+    const sampled = compiled.map(({ path, rules }) => ({ prefix: `${path}.`, rules }));
+    const withoutResult = await failingWhens(await log.caughtUp(), sampled);
+    return {
+      pack,
+      created: [...created],
+      updated: [...updated],
+      archived: [...archived],
+      unchanged: [...unchanged],
+      warnings: [...warnings, ...withoutResult, ...failing],
+    };
+  };
   return defineService(MandateService, {
     async createMandate(request, { caller }) {
-      const log = await logs.of(caller.workspaceId);
-      return publishedFrom(log, await createMandate(log, authorOf(request, caller), draftFrom(request)), caller);
+      return publish(prepareCreation(authorOf(request, caller), draftFrom(request)), caller);
     },
 
     async updateMandate(request, { caller }) {
-      const log = await logs.of(caller.workspaceId);
-      const author = authorOf(request, caller);
-      return publishedFrom(log, await updateMandate(log, author, request.mandateId, draftFrom(request)), caller);
+      return publish(prepareUpdate(authorOf(request, caller), request.mandateId, draftFrom(request)), caller);
     },
 
     async restoreMandate(request, { caller }) {
-      const log = await logs.of(caller.workspaceId);
       const { mandateId, version } = request;
-      return publishedFrom(log, await restoreMandate(log, authorOf(request, caller), mandateId, version), caller);
+      return publish(prepareRestoration(authorOf(request, caller), mandateId, version), caller);
     },
 
     async getMandate({ mandateId }, { caller }) {
@@ -267,25 +290,16 @@ export function createMandateService({ logs, database }: MandateServiceOptions):
 
     async archiveMandate({ mandateId }, { caller }) {
       const log = await logs.of(caller.workspaceId);
-      return { mandate: await shown(await archiveMandate(log, caller.keyId, mandateId), caller) };
+      const { made, proposal } = await makeChange(log, caller.keyId, prepareArchival(mandateId));
+      return proposal === undefined ? { mandate: await shown(made, caller) } : waiting(proposal, caller);
     },
 
     async applyPack(request, { caller }) {
       const log = await logs.of(caller.workspaceId);
-      const draft = packDraftFrom(request);
-      const applied = await (request.dryRun ? dryRunPack(log, draft) : applyPack(log, caller.keyId, draft));
-      const { pack, created, updated, newVersions, archived, unchanged, compiled, warnings } = applied;
-      const failing = await failingTests(log, draft, newVersions);
-      const sampled = compiled.map(({ path, rules }) => ({ prefix: `${path}.`, rules }));
-      const withoutResult = await failingWhens(await log.caughtUp(), sampled);
-      return {
-        pack,
-        created: [...created],
-        updated: [...updated],
-        archived: [...archived],
-        unchanged: [...unchanged],
-        warnings: [...warnings, ...withoutResult, ...failing],
-      };
+      const draft = packDraftFrom(request, caller);
+      if (request.dryRun) return appliedFrom(log, draft, await dryRunPack(log, draft));
+      const { made, proposal } = await makeChange(log, caller.keyId, await preparePack(log, draft));
+      return proposal === undefined ? appliedFrom(log, draft, made) : waiting(proposal, caller);
     },
 
     async getPack({ name }, { caller }) {

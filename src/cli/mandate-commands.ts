@@ -1,5 +1,6 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { isJsonRecord, type JsonRecord, listAt, required, textAt, valueAt } from "../verify/json.ts";
 import { caretLines, placeInExpression } from "./caret.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport, type OptionName } from "./command.ts";
@@ -60,9 +61,10 @@ export const mandateApply: Command = {
     ...FILE_FORMAT,
     "Shows the difference first, with a warning for each stored test of the last version that comes out otherwise, and asks unless",
     "--yes is given; --dry-run ends there. Files that are already in force change nothing. If somebody else changes the pack",
-    "meanwhile, the command fails and changes nothing.",
+    "meanwhile, the command fails and changes nothing. In a workspace that reviews changes, prints the proposal that waits instead;",
+    "--wait waits for its end, and exit code 1 then says that it was not accepted.",
   ],
-  options: [...OPTIONS, "note", "yes", "dry-run"],
+  options: [...OPTIONS, "note", "yes", "dry-run", "wait"],
   async run(input) {
     const tried = await tryFiles(input);
     if ("violations" in tried) return violationReport(tried.violations);
@@ -72,6 +74,7 @@ export const mandateApply: Command = {
     if (input.has("dry-run")) return { lines: ["nothing was applied"], json: changesJson(read, dry) };
     await assertConfirmed(input);
     const reply = await tried.apply(false);
+    if (isJsonRecord(reply.proposal)) return proposalReport(input, tried, reply.proposal);
     const shown = new Set(warningsOf(read, dry).map(violationLine));
     const warnings = warningsOf(read, reply);
     const version = String(valueAt(reply, "pack.version"));
@@ -238,6 +241,35 @@ function violationReport(violations: readonly FileViolation[]): CommandReport {
   const count = `${violations.length} ${violations.length === 1 ? "violation" : "violations"}`;
   const lines = [...violations.flatMap(violationLines), count];
   return { lines, json: { valid: false, violations: violations.map(withoutExcerpt) }, isRefused: true };
+}
+
+/** Milliseconds between two looks at a proposal. */
+const LOOK_MS = 2_000;
+
+/** Reports the proposal that waits in place of a change; with `--wait`, its end. */
+async function proposalReport(
+  input: CommandInput,
+  { call, pack }: TriedFiles,
+  proposal: JsonRecord,
+): Promise<CommandReport> {
+  const id = textAt(proposal, "proposal_id");
+  const needed = Number(valueAt(proposal, "needed"));
+  const lines = [
+    `proposed as ${id}: ${needed === 1 ? "another person" : `${needed} others`} must accept it by ${textAt(proposal, "expires_at")}`,
+    `accept it: agentctl proposals accept ${id}`,
+  ];
+  if (!input.has("wait")) return { lines, json: { proposal } };
+  await input.show(lines);
+  let now = proposal;
+  while (textAt(now, "status") === "pending") {
+    await sleep(LOOK_MS);
+    const shown = await call(`/v1/enforce/proposals/${encodeURIComponent(id)}`);
+    now = required(isJsonRecord(shown.proposal) ? shown.proposal : undefined, "the service", "`proposal`");
+  }
+  const status = textAt(now, "status");
+  if (status === "accepted") return { lines: [`accepted: pack \`${pack}\` is in force`], json: { proposal: now } };
+  const note = textAt(now, "end_note");
+  return { lines: [`${status}${note === "" ? "" : `: ${note}`}`], json: { proposal: now }, isRefused: true };
 }
 
 /** True if applying would create a version of the pack. */

@@ -19,6 +19,7 @@ const ID_AND_NAME: readonly Column[] = [
   { head: "ID", of: (row) => idIn(row) },
   { head: "NAME", of: "name" },
 ];
+const textOf = (value: unknown): string => String(value ?? "");
 const idIn = (row: object): string => Object.entries(row).find(([name]) => name.endsWith("_id"))?.[1] ?? "";
 const CREATED: Column = { head: "CREATED", of: "created_at" };
 const STATUS: Column = { head: "STATUS", of: "status" };
@@ -224,6 +225,51 @@ const tools: readonly Command[] = [
 ];
 
 const MANDATES = `${ENFORCE}/mandates`;
+const PROPOSALS = `${ENFORCE}/proposals`;
+const proposals: readonly Command[] = [
+  createList({
+    name: "proposals list",
+    summary: "list the changes that wait for others to accept them",
+    path: PROPOSALS,
+    rows: "proposals",
+    columns: [
+      { head: "ID", of: "proposal_id" },
+      { head: "CHANGE", of: "kind" },
+      { head: "SUBJECT", of: "subject", max: 40 },
+      STATUS,
+      { head: "ACCEPTED", of: (row) => `${listAt(row, "acceptances").length} of ${textOf(row.needed)}` },
+      { head: "BY", of: (row) => textAt(row, "created_by_name") || textAt(row, "created_by"), max: 40 },
+      CREATED,
+      EXPIRES,
+    ],
+    filters: { waiting: "open" },
+  }),
+  createShow({
+    name: "proposals show",
+    summary: "show a proposal with what it changes",
+    argument: "proposal",
+    path: at(PROPOSALS),
+  }),
+  createChange({
+    name: "proposals accept",
+    summary: "accept a proposal; the last acceptance that it needs makes the change",
+    method: "POST",
+    arguments: "<proposal>",
+    path: at(PROPOSALS, ":accept"),
+    question: (id) => `accept proposal ${id}?`,
+    done: "accepted proposal",
+  }),
+  createChange({
+    name: "proposals reject",
+    summary: "end a proposal without its change",
+    method: "POST",
+    arguments: "<proposal>",
+    path: at(PROPOSALS, ":reject"),
+    members: { note: "note" },
+    done: "rejected proposal",
+  }),
+];
+
 const mandates: readonly Command[] = [
   createList({
     name: "mandate list",
@@ -460,6 +506,7 @@ const workspaces: readonly Command[] = [
       "rate-limit-workspace": "rate_limit_workspace",
       outcomes: "outcomes",
       "outcome-timeout": "outcome_timeout_seconds",
+      reviews: "mandate_reviews",
     },
     takesFile: true,
     done: "changed workspace",
@@ -750,6 +797,7 @@ export const OBJECT_COMMANDS: readonly Command[] = [
   ...people,
   ...tools,
   ...mandates,
+  ...proposals,
   ...LIST_COMMANDS,
   ...escalations,
   ...decisions,

@@ -158,7 +158,7 @@ export interface Change extends Described {
 }
 
 /** Options whose value is a number. */
-const NUMBERS: readonly OptionName[] = ["ttl", "outcome-timeout"];
+const NUMBERS: readonly OptionName[] = ["ttl", "outcome-timeout", "reviews"];
 
 /** Creates a command that changes something. Its JSON is the answer of the service. */
 export function createChange(change: Change): Command {

@@ -11,7 +11,7 @@ import {
   type SortedValues,
   sortedValues,
 } from "../policy/lists/named-list.ts";
-import type { SealedListChange } from "../state/control-changes.ts";
+import type { ProposedChange, SealedListChange } from "../state/control-changes.ts";
 import { changedValues, type ListDelta, type ListState } from "../state/lists.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type Database, stored } from "../store/database.ts";
@@ -25,6 +25,7 @@ import {
 } from "../store/sql/lists.ts";
 import { type Reader, readerWithin } from "../store/transaction.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import type { PreparedChange } from "./prepared-change.ts";
 
 /** Maximum number of values of a list, and their bytes in UTF-8. */
 const MAX_VALUES = 100_000;
@@ -238,59 +239,68 @@ async function sealPlan(
   });
 }
 
-/**
- * Changes a list. `plan` is made before the change, which holds the log's lock, and again if the list has changed meanwhile. `check`
- * is called before and under the lock if something changes.
- */
-async function changeList(
+/** A change of a list's values. */
+interface ListChange {
+  readonly name: string;
+  readonly operation: SealedListChange["operation"];
+  /** Makes the plan: before the change, which holds the log's lock, and again if the list has changed meanwhile. */
+  readonly planFor: (before: NamedList | undefined) => Promise<Plan>;
+  /** Checks the list before and under the lock if something changes. */
+  readonly check?: (before: NamedList | undefined) => void;
+  /** The change as it is proposed. */
+  readonly proposed: ProposedChange;
+}
+
+/** Prepares a change of a list's values. */
+async function prepareValues(
   { log, database }: ListParts,
   by: string,
-  name: string,
-  operation: SealedListChange["operation"],
-  planFor: (before: NamedList | undefined) => Promise<Plan>,
-  check: (before: NamedList | undefined) => void = () => undefined,
-): Promise<ChangedList> {
+  { name, operation, planFor, check = () => undefined, proposed }: ListChange,
+): Promise<PreparedChange<ChangedList>> {
   const { workspaceId } = log;
   const early = await planFor((await log.caughtUp()).lists.get(name));
   if (isChange(early)) check(early.before);
   const isStored =
     isChange(early) && tailAfter(await stored(readTail(database.pool, workspaceId, name)), early.delta) === undefined;
   if (isStored) await stored(writeContent(database.pool, workspaceId, early.after));
-  const change = log.change(by, async (scope) => {
-    const { state, nowMs } = scope;
-    const current = state.lists.all.get(name);
-    const before = current?.list;
-    const isCurrent = before?.digest === early.before?.digest && before?.kind === early.before?.kind;
-    const plan = isCurrent ? early : await planFor(before);
-    const { after, delta } = plan;
-    const counts = { added: delta.added.length, removed: delta.removed.length };
-    if (current !== undefined && !isChange(plan)) return { view: viewOf(state, current), ...counts };
-    check(before);
-    assertRoom(state, after);
-    await sealPlan(scope, operation, plan);
-    const changed = { list: after, createdAtMs: current?.createdAtMs ?? nowMs, updatedAtMs: nowMs };
-    return { view: viewOf(state, changed), ...counts };
-  });
-  try {
-    return await change;
-  } catch (error) {
-    // The stored values belong to no list now. If removing them fails as well, the next large change does it.
-    if (isStored) await log.change(by, removeUnused).catch(() => undefined);
-    throw error;
-  }
+  return {
+    proposal: () => proposed,
+    async apply(scope) {
+      const { state, nowMs } = scope;
+      const current = state.lists.all.get(name);
+      const before = current?.list;
+      const isCurrent = before?.digest === early.before?.digest && before?.kind === early.before?.kind;
+      const plan = isCurrent ? early : await planFor(before);
+      const { after, delta } = plan;
+      const counts = { added: delta.added.length, removed: delta.removed.length };
+      if (current !== undefined && !isChange(plan)) {
+        const view = viewOf(state, current);
+        return () => ({ view, ...counts });
+      }
+      check(before);
+      assertRoom(state, after);
+      await sealPlan(scope, operation, plan);
+      const view = viewOf(state, { list: after, createdAtMs: current?.createdAtMs ?? nowMs, updatedAtMs: nowMs });
+      return () => ({ view, ...counts });
+    },
+    async discard() {
+      // The stored values belong to no list now. If removing them fails as well, the next large change does it.
+      if (isStored) await log.change(by, removeUnused).catch(() => undefined);
+    },
+  };
 }
 
 const isChange = ({ before, after }: Plan): boolean => before?.digest !== after.digest || before.kind !== after.kind;
 
 /**
- * Makes a list hold exactly some values; nothing is sealed if it does already. `expectedDigest`: the digest that it MUST have, empty
- * if it MUST NOT exist; undefined accepts any. Throws INVALID_FIELD and LIST_CHANGED.
+ * Prepares a list to hold exactly some values; nothing is sealed if it does already. `expectedDigest`: the digest that it MUST have,
+ * empty if it MUST NOT exist; undefined accepts any. Fails with INVALID_FIELD and LIST_CHANGED.
  */
-export async function putList(
+export async function preparePut(
   parts: ListParts,
   by: string,
   { name, kind, values, expectedDigest }: ListDraft & { readonly expectedDigest: string | undefined },
-): Promise<ChangedList> {
+): Promise<PreparedChange<ChangedList>> {
   const sorted = await doInTurns(readValues(kind, values, "values"));
   const after = await listOf(name, kind, sorted, "values");
   const planFor = async (before: NamedList | undefined): Promise<Plan> => {
@@ -300,14 +310,16 @@ export async function putList(
     const removed = await doInTurns(difference(old, sorted));
     return { before, after, delta: { added, removed } };
   };
-  return changeList(parts, by, name, "put", planFor, (before) => {
+  const check = (before: NamedList | undefined): void => {
     const digest = before?.digest ?? "";
     if (expectedDigest === undefined || expectedDigest === digest) return;
     const now = before === undefined ? "there is none" : `its digest is \`${digest}\``;
     const message = `the list \`${name}\` is not as expected: ${now}; read it again`;
     const metadata = { list: name, digest, expected_digest: expectedDigest };
     throw new ControlPlaneError(ErrorReason.LIST_CHANGED, message, metadata);
-  });
+  };
+  const proposed: ProposedChange = { kind: "put_list", name, list_kind: kind, values: sorted };
+  return prepareValues(parts, by, { name, operation: "put", planFor, check, proposed });
 }
 
 /** Makes the plan of a change of an existing list's values. Throws LIST_NOT_FOUND. */
@@ -331,29 +343,31 @@ function* removal(before: SortedValues, read: SortedValues): Work<ListDelta> {
   return { added: [], removed: yield* difference(read, unknown) };
 }
 
-/** Adds values to a list; those that it has already are no fault. Throws INVALID_FIELD and LIST_NOT_FOUND. */
-export function addListValues(
+/** Prepares values to be added to a list; those that it has already are no fault. Fails with INVALID_FIELD and LIST_NOT_FOUND. */
+export function prepareAddition(
   parts: ListParts,
   by: string,
   name: string,
   values: readonly string[],
-): Promise<ChangedList> {
-  return changeList(parts, by, name, "add", planWith(name, values, addition));
+): Promise<PreparedChange<ChangedList>> {
+  const proposed: ProposedChange = { kind: "add_list_values", name, values };
+  return prepareValues(parts, by, { name, operation: "add", planFor: planWith(name, values, addition), proposed });
 }
 
-/** Removes values from a list; those that it does not have are no fault. Throws INVALID_FIELD and LIST_NOT_FOUND. */
-export function removeListValues(
+/** Prepares values to be removed from a list; those that it does not have are no fault. Fails with INVALID_FIELD and LIST_NOT_FOUND. */
+export function prepareRemoval(
   parts: ListParts,
   by: string,
   name: string,
   values: readonly string[],
-): Promise<ChangedList> {
-  return changeList(parts, by, name, "remove", planWith(name, values, removal));
+): Promise<PreparedChange<ChangedList>> {
+  const proposed: ProposedChange = { kind: "remove_list_values", name, values };
+  return prepareValues(parts, by, { name, operation: "remove", planFor: planWith(name, values, removal), proposed });
 }
 
-/** Deletes a list and returns it as it was. Throws LIST_NOT_FOUND, or LIST_IN_USE while a mandate in force names it. */
-export function deleteList(log: WorkspaceLog, by: string, name: string): Promise<ListView> {
-  return log.change(by, async (scope) => {
+/** Prepares the deletion of a list, whose result is as it was. Fails with LIST_NOT_FOUND, or LIST_IN_USE while a mandate in force names it. */
+export function prepareDeletion(name: string): PreparedChange<ListView> {
+  const apply = async (scope: ChangeScope): Promise<() => ListView> => {
     const { transaction, state, seal } = scope;
     const view = getList(state, name);
     const { list, usedBy, uses } = view;
@@ -376,8 +390,9 @@ export function deleteList(log: WorkspaceLog, by: string, name: string): Promise
     const digests = { digest_before: digest, digest_after: null };
     const sealed = { added_values: [], removed_values: [], is_cut: false };
     seal({ type: "list_changed", list: { name, kind, operation: "delete", ...counts, ...digests, ...sealed } });
-    return view;
-  });
+    return () => view;
+  };
+  return { apply, proposal: () => ({ kind: "delete_list", name }) };
 }
 
 /** Returns a list with the mandates that name it. Throws LIST_NOT_FOUND. */

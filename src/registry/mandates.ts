@@ -35,6 +35,7 @@ import {
   type PageRequest,
   readPage,
 } from "./page.ts";
+import type { PreparedChange } from "./prepared-change.ts";
 
 /** A mandate as its author writes it. */
 export type MandateDraft = Omit<MandateSource, "id" | "version" | "digest"> & { readonly description: string };
@@ -73,6 +74,8 @@ export interface Authorship {
   readonly by: string;
   /** Empty for none. */
   readonly note: string;
+  /** True if others accepted the version: the entry that seals it is theirs. Default false. */
+  readonly isProposed?: boolean;
 }
 
 /** A mandate in force, with its warnings. */
@@ -376,10 +379,25 @@ function publishedFrom({ policies, settings }: WorkspaceState, mandateId: string
   return { mandate, warnings: ruleWarnings(mandate.rules, settings.approval_ignores) };
 }
 
-/** Returns the note of a version as it is sealed. Throws INVALID_FIELD for a text that cannot be kept. */
-export function sealedNote(note: string): Pick<SealedMandate, "note"> {
+/** Returns the members of a version that tell of its author. Throws INVALID_FIELD for a note that cannot be kept. */
+export function sealedAuthorship({ by, note, isProposed = false }: Authorship): Pick<SealedMandate, "note" | "author"> {
   const text = checkedText("note", note).trim();
-  return text === "" ? {} : { note: text };
+  return { ...(text !== "" && { note: text }), ...(isProposed && { author: by }) };
+}
+
+/** Prepares the creation of a mandate; fails as `createMandate`. */
+export function prepareCreation(author: Authorship, draft: MandateDraft): PreparedChange<PublishedMandate> {
+  const definition = definitionFrom(draft);
+  const mandate_id = createId("mnd");
+  const sealed = { mandate_id, version: 1, digest: digestOf(definition), definition, ...sealedAuthorship(author) };
+  return {
+    proposal: () => ({ kind: "create_mandate", definition, note: author.note }),
+    async apply(scope) {
+      assertPublishable(scope.state, draft, sealed);
+      await publish(scope, sealed, { createdAtMs: scope.nowMs, createdSeq: scope.nextSeq() }, author.by);
+      return () => publishedFrom(scope.state, mandate_id);
+    },
+  };
 }
 
 /**
@@ -388,18 +406,10 @@ export function sealedNote(note: string): Pick<SealedMandate, "note"> {
  */
 export async function createMandate(
   log: WorkspaceLog,
-  { by, note }: Authorship,
+  author: Authorship,
   draft: MandateDraft,
 ): Promise<PublishedMandate> {
-  const definition = definitionFrom(draft);
-  const mandate_id = createId("mnd");
-  const sealed = { mandate_id, version: 1, digest: digestOf(definition), definition, ...sealedNote(note) };
-  const state = await log.change(by, async (scope) => {
-    assertPublishable(scope.state, draft, sealed);
-    await publish(scope, sealed, { createdAtMs: scope.nowMs, createdSeq: scope.nextSeq() }, by);
-    return scope.state;
-  });
-  return publishedFrom(state, mandate_id);
+  return (await log.change(author.by, prepareCreation(author, draft).apply))();
 }
 
 /** Returns the error for a change of a mandate that is not in force. */
@@ -422,77 +432,97 @@ async function putVersion(
   scope: ChangeScope,
   mandateId: string,
   { draft, ...content }: NewVersion,
-  { by, note }: Authorship,
+  author: Authorship,
 ): Promise<void> {
   const current = scope.state.policies.mandates.get(mandateId);
   if (current === undefined) throw await outOfForce(scope, mandateId);
   if (current.sealed.digest === content.digest) return;
   const version = current.sealed.version + 1;
-  const sealed = { mandate_id: mandateId, version, ...content, ...sealedNote(note) };
+  const sealed = { mandate_id: mandateId, version, ...content, ...sealedAuthorship(author) };
   assertPublishable(scope.state, draft, sealed);
-  await publish(scope, sealed, current, by);
+  await publish(scope, sealed, current, author.by);
+}
+
+/** Returns a draft with the content of a version. */
+export function draftFromDefinition(definition: SealedMandate["definition"]): MandateDraft {
+  const {
+    id: _,
+    version: __,
+    digest: ___,
+    ...source
+  } = mandateSourceFrom({
+    mandate_id: "",
+    version: 0,
+    digest: "",
+    definition,
+  });
+  return { ...source, description: String(definition.description ?? "") };
 }
 
 /**
- * Puts a new version of a mandate in force. A definition equal to the one in force creates no version. Throws as
- * `createMandate`, and MANDATE_NOT_FOUND or MANDATE_ARCHIVED.
+ * Prepares a new version of a mandate. A definition equal to the one in force creates no version. Fails as the creation, and with
+ * MANDATE_NOT_FOUND or MANDATE_ARCHIVED.
  */
-export async function updateMandate(
-  log: WorkspaceLog,
+export function prepareUpdate(
   author: Authorship,
   mandateId: string,
   draft: MandateDraft,
-): Promise<PublishedMandate> {
+): PreparedChange<PublishedMandate> {
   const definition = definitionFrom(draft);
   const content = { draft, definition, digest: digestOf(definition) };
-  const state = await log.change(author.by, async (scope) => {
-    await putVersion(scope, mandateId, content, author);
-    return scope.state;
-  });
-  return publishedFrom(state, mandateId);
+  return {
+    proposal: () => ({ kind: "update_mandate", mandate_id: mandateId, definition, note: author.note }),
+    async apply(scope) {
+      await putVersion(scope, mandateId, content, author);
+      return () => publishedFrom(scope.state, mandateId);
+    },
+  };
 }
 
 /**
- * Puts an older version of a mandate in force again, as a new version that is compiled against the tools there are now. Throws as
- * `updateMandate`, and MANDATE_VERSION_NOT_FOUND.
+ * Prepares an older version of a mandate to be in force again, as a new version that is compiled against the tools there are then.
+ * Fails as the update, and with MANDATE_VERSION_NOT_FOUND.
  */
-export async function restoreMandate(
-  log: WorkspaceLog,
+export function prepareRestoration(
   author: Authorship,
   mandateId: string,
   version: number,
-): Promise<PublishedMandate> {
-  const state = await log.change(author.by, async (scope) => {
-    const { workspaceId, policies } = scope.state;
-    if (!policies.mandates.has(mandateId)) throw await outOfForce(scope, mandateId);
-    const row = await scope.transaction.findOne(MandateVersionEntity, { workspaceId, mandateId, version });
-    if (row === null) {
-      const message = `no version \`${version}\` of mandate \`${mandateId}\``;
-      const metadata = { mandate_id: mandateId, version: String(version) };
-      throw new ControlPlaneError(ErrorReason.MANDATE_VERSION_NOT_FOUND, message, metadata);
-    }
-    const definition = structuredClone(row.definition) as JsonObject;
-    const { digest } = row;
-    const source = mandateSourceFrom({ mandate_id: mandateId, version, digest, definition });
-    const draft = { ...source, description: String(definition.description ?? "") };
-    await putVersion(scope, mandateId, { draft, definition, digest, restored_from: version }, author);
-    return scope.state;
-  });
-  return publishedFrom(state, mandateId);
+): PreparedChange<PublishedMandate> {
+  return {
+    proposal: () => ({ kind: "restore_mandate", mandate_id: mandateId, version, note: author.note }),
+    async apply(scope) {
+      const { workspaceId, policies } = scope.state;
+      if (!policies.mandates.has(mandateId)) throw await outOfForce(scope, mandateId);
+      const row = await scope.transaction.findOne(MandateVersionEntity, { workspaceId, mandateId, version });
+      if (row === null) {
+        const message = `no version \`${version}\` of mandate \`${mandateId}\``;
+        const metadata = { mandate_id: mandateId, version: String(version) };
+        throw new ControlPlaneError(ErrorReason.MANDATE_VERSION_NOT_FOUND, message, metadata);
+      }
+      const definition = structuredClone(row.definition) as JsonObject;
+      const { digest } = row;
+      const draft = draftFromDefinition(definition);
+      await putVersion(scope, mandateId, { draft, definition, digest, restored_from: version }, author);
+      return () => publishedFrom(scope.state, mandateId);
+    },
+  };
 }
 
-/** Takes a mandate out of force for good; nothing is sealed for an archived one. Throws MANDATE_NOT_FOUND. */
-export function archiveMandate(log: WorkspaceLog, by: string, mandateId: string): Promise<MandateView> {
-  return log.change(by, async ({ transaction, state, seal }) => {
-    const { workspaceId, policies } = state;
-    const row = await lastVersion(transaction, workspaceId, mandateId);
-    const view = viewFromRow(row, policies.lookup);
-    if (row.archived) return view;
-    const key = { workspaceId, mandateId, version: row.version };
-    await transaction.nativeUpdate(MandateVersionEntity, key, { archived: true });
-    seal({ type: "mandate_archived", mandate_id: mandateId, policy_digest: policies.digestWithout(mandateId) });
-    return view;
-  });
+/** Prepares a mandate to be out of force for good; nothing is sealed for an archived one. Fails with MANDATE_NOT_FOUND. */
+export function prepareArchival(mandateId: string): PreparedChange<MandateView> {
+  return {
+    proposal: () => ({ kind: "archive_mandate", mandate_id: mandateId }),
+    async apply({ transaction, state, seal }) {
+      const { workspaceId, policies } = state;
+      const row = await lastVersion(transaction, workspaceId, mandateId);
+      const view = viewFromRow(row, policies.lookup);
+      if (row.archived) return () => view;
+      const key = { workspaceId, mandateId, version: row.version };
+      await transaction.nativeUpdate(MandateVersionEntity, key, { archived: true });
+      seal({ type: "mandate_archived", mandate_id: mandateId, policy_digest: policies.digestWithout(mandateId) });
+      return () => view;
+    },
+  };
 }
 
 /**

@@ -17,16 +17,18 @@ import { createId } from "../store/ids.ts";
 import { digestOf } from "../tree/canonical.ts";
 import { checkedName } from "./checked-text.ts";
 import {
+  type Authorship,
   budgetFaults,
   definitionFrom,
   faultsOf,
   type MandateDraft,
   type MandateFault,
   mandateInvalid,
-  sealedNote,
+  sealedAuthorship,
   targetFaults,
   versionRow,
 } from "./mandates.ts";
+import type { PreparedChange } from "./prepared-change.ts";
 
 /** Set of mandates to make a pack of. */
 export interface PackDraft {
@@ -37,8 +39,8 @@ export interface PackDraft {
   readonly expectedDigest: string | undefined;
   /** True takes mandates outside packs into this one, by name. */
   readonly adopt: boolean;
-  /** Note on every version that is published; empty for none. */
-  readonly note: string;
+  /** Author of every version that is published, with their note. */
+  readonly author: Authorship;
 }
 
 /** A pack as it is shown. */
@@ -210,13 +212,13 @@ function placeAll({ policies }: WorkspaceState, { name: pack, adopt }: PackDraft
 }
 
 /** Names the versions to publish. New ids ascend in the order of the set, as the mandates of one entry are listed by id. */
-function publicationsOf(placed: readonly Placed[], note: string): readonly Publication[] {
+function publicationsOf(placed: readonly Placed[], author: Authorship): readonly Publication[] {
   const changed = placed.filter(({ current, digest }) => current?.sealed.digest !== digest);
   const ids = changed.flatMap(({ current }) => (current === undefined ? createId("mnd") : [])).sort();
   return changed.map(({ current, definition, digest, compiled }) => {
     const mandate_id = current?.sealed.mandate_id ?? (ids.shift() as string);
     const version = (current?.sealed.version ?? 0) + 1;
-    const sealed = { mandate_id, version, digest, definition, ...sealedNote(note) };
+    const sealed = { mandate_id, version, digest, definition, ...sealedAuthorship(author) };
     return { sealed, current, compiled: { ...compiled, id: mandate_id, version } };
   });
 }
@@ -255,7 +257,7 @@ function planFrom(state: WorkspaceState, draft: PackDraft, set: CompiledSet): Pa
   const unchanged = placed.flatMap(({ current, digest }) => (current?.sealed.digest === digest ? current : []));
   const archived = state.policies.mandatesOf(draft.name).filter((mandate) => !kept.has(mandate));
   const adopted = unchanged.filter(({ pack }) => pack === undefined);
-  const publications = publicationsOf(placed, draft.note);
+  const publications = publicationsOf(placed, draft.author);
   const digest = packDigest(set.mandates);
   const isSame = publications.length + archived.length + adopted.length === 0 && before?.appliedDigest === digest;
   const version = (before?.version ?? 0) + (isSame ? 0 : 1);
@@ -350,33 +352,46 @@ function appliedFrom(state: WorkspaceState, name: string, set: CompiledSet, plan
 }
 
 /** Returns a name as its pack is called, however it is spelled here; as it is for a name of no pack. */
-function nameOfPack({ policies: { packs } }: WorkspaceState, name: string): string {
+export function nameOfPack({ policies: { packs } }: WorkspaceState, name: string): string {
   if (packs.has(name)) return name;
   const wanted = comparableName(name);
   return [...packs.keys()].find((each) => comparableName(each) === wanted) ?? name;
 }
 
 /**
- * Makes a pack hold exactly a set of mandates, sealed as one entry; a pack that does so already is left as it is. Throws
- * INVALID_FIELD for a text that is no name, MANDATE_INVALID with everything that keeps a mandate of the set from being published, MANDATE_EXISTS for the names of
- * mandates outside the pack, and PACK_CHANGED.
+ * Prepares a pack to hold exactly a set of mandates, sealed as one entry; a pack that does so already is left as it is. Fails with
+ * INVALID_FIELD for a text that is no name, MANDATE_INVALID with everything that keeps a mandate of the set from being published,
+ * MANDATE_EXISTS for the names of mandates outside the pack, and PACK_CHANGED.
  */
-export async function applyPack(log: WorkspaceLog, by: string, draft: PackDraft): Promise<AppliedPack> {
+export async function preparePack(log: WorkspaceLog, draft: PackDraft): Promise<PreparedChange<AppliedPack>> {
   const given = checkedName("name", draft.name);
   const written = await writeAll(draft.mandates);
   // Compiled before the change, which holds the log's lock.
   const early = await compileAll(await log.caughtUp(), written);
-  return log.change(by, async (scope) => {
-    const { state } = scope;
-    const set = isCurrent(early, state) ? early : await compileAll(state, written);
-    const name = nameOfPack(state, given);
-    const plan = planFrom(state, { ...draft, name }, set);
-    if (plan.changes) await sealPlan(scope, by, name, plan);
-    return appliedFrom(state, name, set, plan);
-  });
+  const { adopt, author } = draft;
+  return {
+    proposal: (state) => ({
+      kind: "apply_pack",
+      name: nameOfPack(state, given),
+      definitions: written.map(({ definition }) => definition),
+      adopt,
+      note: author.note,
+    }),
+    async apply(scope) {
+      const { state } = scope;
+      const set = isCurrent(early, state) ? early : await compileAll(state, written);
+      const name = nameOfPack(state, given);
+      const plan = planFrom(state, { ...draft, name }, set);
+      if (plan.changes) await sealPlan(scope, author.by, name, plan);
+      return () => appliedFrom(state, name, set, plan);
+    },
+  };
 }
 
-/** Returns what `applyPack` would return, without ids for mandates that it would create, and throws as it would. MUST NOT change anything. */
+/**
+ * Returns what the change of a pack would return, without ids for mandates that it would create, and throws as it would. MUST NOT
+ * change anything.
+ */
 export async function dryRunPack(log: WorkspaceLog, draft: PackDraft): Promise<AppliedPack> {
   const given = checkedName("name", draft.name);
   const written = await writeAll(draft.mandates);
@@ -389,6 +404,12 @@ export async function dryRunPack(log: WorkspaceLog, draft: PackDraft): Promise<A
   const name = nameOfPack(state, given);
   const applied = appliedFrom(state, name, set, planFrom(state, { ...draft, name }, set));
   return { ...applied, created: applied.created.map((mandate) => ({ ...mandate, mandateId: undefined })) };
+}
+
+/** Digest of the mandates that a pack has in force, and its version; undefined for a pack that does not exist. */
+export function packBase(state: WorkspaceState, name: string): Pick<PackView, "version" | "digest"> | undefined {
+  const pack = state.policies.packs.get(name);
+  return pack === undefined ? undefined : { version: pack.version, digest: packDigest(compiledOf(state, name)) };
 }
 
 /** Returns a pack, named in any spelling, with its mandates in force, sorted by name. Throws PACK_NOT_FOUND. */

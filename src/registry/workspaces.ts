@@ -3,7 +3,6 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { RATE_FORM, rateFrom } from "../async/rate.ts";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import { sealChanges } from "../log/changes.ts";
-import type { WorkspaceLog } from "../log/writer.ts";
 import type { Decision } from "../policy/types.ts";
 import type { ControlChange, OutcomeTracking, SealedSigningKey, SealedWorkspace } from "../state/control-changes.ts";
 import { EMPTY_POLICY_DIGEST } from "../state/policies.ts";
@@ -17,10 +16,12 @@ import {
   type WorkspaceRow,
 } from "../store/entities.ts";
 import { appendChanges, type Transaction } from "../store/transaction.ts";
+import type { JsonObject } from "../tree/canonical.ts";
 import { EMPTY_FRONTIER } from "../tree/merkle.ts";
 import { checkedName, checkedText } from "./checked-text.ts";
 import { type CreatedKey, newKey } from "./keys.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
+import type { PreparedChange } from "./prepared-change.ts";
 
 /** The workspace created on first start; its admins create the others. */
 export const DEFAULT_WORKSPACE_ID = "default";
@@ -77,11 +78,13 @@ export interface WorkspaceSettings {
   readonly outcomes: OutcomeTracking;
   /** Seconds after which a pending outcome becomes unknown. */
   readonly outcomeTimeoutSeconds: number;
+  /** Others who must accept a change of mandates or lists; 0 for none. */
+  readonly mandateReviews: number;
   readonly createdAtMs: number;
 }
 
 /** Fields of a new workspace; absent ones take their defaults, `name` the id. */
-type WorkspaceDraft = Pick<WorkspaceSettings, "workspaceId"> & {
+export type WorkspaceDraft = Pick<WorkspaceSettings, "workspaceId"> & {
   readonly [Setting in Exclude<keyof WorkspaceSettings, "workspaceId" | "createdAtMs">]?:
     | WorkspaceSettings[Setting]
     | undefined;
@@ -102,6 +105,7 @@ const DEFAULTS: Omit<WorkspaceSettings, "workspaceId" | "name" | "createdAtMs"> 
   rateLimitWorkspace: "",
   outcomes: "tracked",
   outcomeTimeoutSeconds: DEFAULT_OUTCOME_TIMEOUT_SECONDS,
+  mandateReviews: 0,
 };
 
 /** A new workspace with its first admin key. */
@@ -162,6 +166,7 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   rate_limit_workspace: settings.rateLimitWorkspace,
   outcomes: settings.outcomes,
   outcome_timeout_seconds: settings.outcomeTimeoutSeconds,
+  mandate_reviews: settings.mandateReviews,
 });
 
 /** Returns settings with the given ones in their place. Throws INVALID_FIELD for a name or a list that is refused. */
@@ -259,24 +264,39 @@ export async function listWorkspaces(
   return pageFrom(rows.map(settingsFrom), size, ({ workspaceId }) => workspaceId);
 }
 
+const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+const camelCase = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+/** Reads settings as a proposal of them holds them. */
+export const updateFromProposal = (settings: JsonObject): WorkspaceUpdate =>
+  Object.fromEntries(Object.entries(settings).map(([name, value]) => [camelCase(name), value]));
+
+/** Settings to change; undefined ones keep their values. */
+export type WorkspaceUpdate = Omit<WorkspaceDraft, "workspaceId">;
+
 /**
- * Changes settings of the log's workspace, in force for the next decision; undefined fields keep their values. Nothing is
- * sealed if all values stay the same.
+ * Prepares a change of settings of the log's workspace, in force for the next decision. Nothing is sealed if all values stay the
+ * same. A change of the reviews themselves is reviewed, with the settings that come along.
  */
-export function updateWorkspace(
-  log: WorkspaceLog,
-  by: string,
-  update: Omit<WorkspaceDraft, "workspaceId">,
-): Promise<WorkspaceSettings> {
-  return log.change(by, async ({ transaction, state, seal }) => {
-    const { workspaceId } = state;
-    const row = await transaction.findOne(WorkspaceEntity, { workspaceId });
-    if (row === null) throw workspaceNotFound(workspaceId);
-    const before = settingsFrom(row);
-    const after = withChanges(before, update);
-    if (isDeepStrictEqual(after, before)) return before;
-    await transaction.nativeUpdate(WorkspaceEntity, { workspaceId }, columnsFrom(after));
-    seal({ type: "workspace_updated", workspace: sealedFrom(after) });
-    return after;
-  });
+export function prepareSettings(update: WorkspaceUpdate): PreparedChange<WorkspaceSettings> {
+  return {
+    proposal({ settings }) {
+      const { mandateReviews } = update;
+      if (mandateReviews === undefined || mandateReviews === (settings.mandate_reviews ?? 0)) return undefined;
+      const given = Object.entries(update).filter(([, value]) => value !== undefined);
+      const written = given.map(([name, value]) => [snakeCase(name), value] as const);
+      return { kind: "update_workspace", settings: Object.fromEntries(written) as JsonObject };
+    },
+    async apply({ transaction, state, seal }) {
+      const { workspaceId } = state;
+      const row = await transaction.findOne(WorkspaceEntity, { workspaceId });
+      if (row === null) throw workspaceNotFound(workspaceId);
+      const before = settingsFrom(row);
+      const after = withChanges(before, update);
+      if (isDeepStrictEqual(after, before)) return () => before;
+      await transaction.nativeUpdate(WorkspaceEntity, { workspaceId }, columnsFrom(after));
+      seal({ type: "workspace_updated", workspace: sealedFrom(after) });
+      return () => after;
+    },
+  };
 }

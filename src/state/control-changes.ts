@@ -35,6 +35,8 @@ export type SealedWorkspace = {
   readonly outcomes?: OutcomeTracking;
   /** Seconds after which a pending outcome becomes unknown. Absent in entries from before the setting. */
   readonly outcome_timeout_seconds?: number;
+  /** People who must accept a change of mandates or lists; 0 for none. Absent in entries from before the setting. */
+  readonly mandate_reviews?: number;
 };
 
 /** Registration of an agent as sealed. */
@@ -78,6 +80,8 @@ export type SealedMandate = {
   readonly note?: string;
   /** The version that this one restores; absent for a version that was written. */
   readonly restored_from?: number;
+  /** Key or person that proposed it; absent where the author of the entry wrote it. */
+  readonly author?: string;
 };
 
 /** A pack after a change, as sealed. */
@@ -109,6 +113,58 @@ export type SealedListChange = {
   readonly removed_values: readonly string[];
   /** True if values are left out: then those of the whole list are stored under `digest_after`. */
   readonly is_cut: boolean;
+};
+
+/** A change that waits for others to accept it. Mandates are as their authors wrote them, in proto JSON. */
+export type ProposedChange =
+  | { readonly kind: "create_mandate"; readonly definition: JsonObject; readonly note: string }
+  | {
+      readonly kind: "update_mandate";
+      readonly mandate_id: string;
+      readonly definition: JsonObject;
+      readonly note: string;
+    }
+  | {
+      readonly kind: "restore_mandate";
+      readonly mandate_id: string;
+      readonly version: number;
+      readonly note: string;
+    }
+  | { readonly kind: "archive_mandate"; readonly mandate_id: string }
+  | {
+      readonly kind: "apply_pack";
+      readonly name: string;
+      readonly definitions: readonly JsonObject[];
+      readonly adopt: boolean;
+      readonly note: string;
+    }
+  | {
+      readonly kind: "put_list";
+      readonly name: string;
+      readonly list_kind: ListKind;
+      readonly values: readonly string[];
+    }
+  | {
+      readonly kind: "add_list_values" | "remove_list_values";
+      readonly name: string;
+      readonly values: readonly string[];
+    }
+  | { readonly kind: "delete_list"; readonly name: string }
+  | { readonly kind: "update_workspace"; readonly settings: JsonObject };
+
+/** A proposal as sealed. */
+export type SealedProposal = {
+  readonly proposal_id: string;
+  /** The change; without its values if they are more than 1,000. */
+  readonly change: ProposedChange;
+  /** SHA-256 over the RFC 8785 form of the whole change, lower-case hexadecimal. */
+  readonly change_digest: string;
+  /** State of what it changes when it was made; another state makes it stale. */
+  readonly base: JsonObject;
+  /** Others who must accept it. */
+  readonly needed: number;
+  /** RFC 3339 UTC. */
+  readonly expires_at: string;
 };
 
 /** A public key that the service signs with, as sealed. */
@@ -306,6 +362,16 @@ export type ControlChange =
       readonly policy_digest: string;
     }
   | { readonly type: "list_changed"; readonly list: SealedListChange }
+  | { readonly type: "proposal_made"; readonly proposal: SealedProposal }
+  | {
+      /** One acceptance. The last one comes directly before the entries of the change. */
+      readonly type: "proposal_accepted";
+      readonly proposal_id: string;
+      /** Acceptances, this one included, and those that it needs. */
+      readonly given: number;
+      readonly needed: number;
+    }
+  | { readonly type: "proposal_rejected"; readonly proposal_id: string; readonly note: string }
   | {
       readonly type: "escalation_resolved";
       readonly escalation_id: string;

@@ -266,6 +266,9 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     state.policies.removeMandate(mandate_id);
     requireCounters(state, seq + 1);
   },
+  proposal_made: nothing,
+  proposal_accepted: nothing,
+  proposal_rejected: nothing,
   list_changed: (state, { list }, { atMs }) => state.lists.fold(list, atMs),
   escalation_resolved(state, { escalation_id, resolution, expires_at }) {
     const expiresAtMs = expires_at === undefined ? undefined : Date.parse(expires_at);

@@ -55,6 +55,7 @@ interface HeadRow {
   readonly rateLimitWorkspace: string;
   readonly outcomes: OutcomeTracking;
   readonly outcomeTimeoutSeconds: number;
+  readonly mandateReviews: number;
   readonly trustSeq: number;
 }
 
@@ -216,6 +217,7 @@ export async function loadSnapshot(client: Reader, workspaceId: string): Promise
     rate_limit_workspace: head.rateLimitWorkspace,
     outcomes: head.outcomes,
     outcome_timeout_seconds: head.outcomeTimeoutSeconds,
+    mandate_reviews: head.mandateReviews,
   };
   const frontier = frontierFromBytes(head.seq, head.frontier);
   const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });

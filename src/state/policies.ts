@@ -244,14 +244,16 @@ export class Policies {
   putMandate(sealed: SealedMandate, since: MandateOrigin & Pick<MandateState, "pack">): void {
     const compiled = this.#compile(sealed);
     const { createdAtMs, updatedAtMs, createdSeq, createdBy, pack } = since;
-    this.#mandates.set(sealed.mandate_id, { sealed, compiled, createdAtMs, updatedAtMs, createdSeq, createdBy, pack });
+    const { author: _, ...version } = sealed;
+    const origin = { createdAtMs, updatedAtMs, createdSeq, createdBy, pack };
+    this.#mandates.set(sealed.mandate_id, { sealed: version, compiled, ...origin });
     this.#policySet = this.#policySet?.with(compiled);
   }
 
   /** Puts a version of a mandate in force that an entry of the log publishes. It stays in its pack. */
   publish(sealed: SealedMandate, { seq, atMs, by }: ChangePlace): void {
     const { createdAtMs = atMs, createdSeq = seq, pack } = this.#mandates.get(sealed.mandate_id) ?? {};
-    this.putMandate(sealed, { createdAtMs, updatedAtMs: atMs, createdSeq, createdBy: by, pack });
+    this.putMandate(sealed, { createdAtMs, updatedAtMs: atMs, createdSeq, createdBy: sealed.author ?? by, pack });
   }
 
   /** Puts a pack in its current version. */

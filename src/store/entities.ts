@@ -24,6 +24,7 @@ export const WorkspaceEntity = defineEntity({
     rateLimitWorkspace: p.text(),
     outcomes: p.text(),
     outcomeTimeoutSeconds: p.integer(),
+    mandateReviews: p.integer(),
     createdAtMs: p.bigint("number"),
     trustSeq: p.bigint("number"),
   },
@@ -290,6 +291,35 @@ export const PackEntity = defineEntity({
   },
 });
 
+/**
+ * A change that waits for others to accept it. `change` and `base` are JSON texts, `acceptances` those who accepted with their times.
+ * `status` has the numbers of the proto enum `ProposalStatus` without those that follow from time and state.
+ */
+export const ProposalEntity = defineEntity({
+  name: "Proposal",
+  tableName: "proposal",
+  properties: {
+    workspaceId: p.text().primary(),
+    proposalId: p.text().primary(),
+    kind: p.text(),
+    target: p.text(),
+    subject: p.text(),
+    change: p.text(),
+    changeDigest: p.text(),
+    base: p.text(),
+    needed: p.integer(),
+    status: p.integer(),
+    createdBy: p.text(),
+    createdSeq: p.bigint("number"),
+    createdAtMs: p.bigint("number"),
+    expiresAtMs: p.bigint("number"),
+    acceptances: p.json<Json>(),
+    endedBy: p.text().nullable(),
+    endedAtMs: p.bigint("number").nullable(),
+    endNote: p.text(),
+  },
+});
+
 /** The generated tests of one version of a mandate; `suite` is JSON text. */
 export const MandateTestEntity = defineEntity({
   name: "MandateTest",
@@ -518,6 +548,7 @@ export const ENTITIES = [
   ToolVersionEntity,
   MandateVersionEntity,
   PackEntity,
+  ProposalEntity,
   MandateTestEntity,
   EscalationEntity,
   AuthorityEntity,
@@ -540,6 +571,7 @@ export type SignInRow = InferEntity<typeof SignInEntity>;
 export type McpServerRow = InferEntity<typeof McpServerEntity>;
 export type McpDefinitionRow = InferEntity<typeof McpDefinitionEntity>;
 export type MandateVersionRow = InferEntity<typeof MandateVersionEntity>;
+export type ProposalRow = InferEntity<typeof ProposalEntity>;
 export type EscalationRow = InferEntity<typeof EscalationEntity>;
 export type AuthorityRow = InferEntity<typeof AuthorityEntity>;
 export type RevocationRow = InferEntity<typeof RevocationEntity>;

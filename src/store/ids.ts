@@ -6,6 +6,7 @@ export type IdPrefix =
   | "dec"
   | "esc"
   | "mnd"
+  | "prp"
   | "dep"
   | "key"
   | "per"

@@ -700,6 +700,33 @@ const NOTIFICATIONS = [
   )`,
 ];
 
+/** Changes that wait for others to accept them. A process of an earlier version creates workspaces without the setting. */
+const PROPOSALS = [
+  "alter table workspace add column mandate_reviews integer not null default 0",
+  `create table proposal (
+    workspace_id text collate "C" not null,
+    proposal_id text collate "C" not null,
+    kind text collate "C" not null,
+    target text not null,
+    subject text not null,
+    change text not null,
+    change_digest text collate "C" not null,
+    base text not null,
+    needed integer not null,
+    status smallint not null,
+    created_by text collate "C" not null,
+    created_seq bigint not null,
+    created_at_ms bigint not null,
+    expires_at_ms bigint not null,
+    acceptances jsonb not null,
+    ended_by text collate "C",
+    ended_at_ms bigint,
+    end_note text not null default '',
+    primary key (workspace_id, proposal_id)
+  )`,
+  "create index proposal_newest on proposal (workspace_id, created_seq desc)",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -730,4 +757,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0025-mandate-authors", statements: MANDATE_AUTHORS },
   { name: "0026-people-of-admins", statements: PEOPLE_OF_ADMINS },
   { name: "0027-notifications", statements: NOTIFICATIONS },
+  { name: "0028-proposals", statements: PROPOSALS },
 ];

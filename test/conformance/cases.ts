@@ -90,6 +90,7 @@ export const UNARY_FILES = [
   "mandates",
   "expressions",
   "lists",
+  "proposals",
   "enforcement",
   "dry-runs",
   "escalations",

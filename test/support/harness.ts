@@ -37,6 +37,7 @@ import {
   RuleType,
   SequenceMode,
 } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { ProposalService } from "../../gen/agentcontrol/v1/proposal_service_pb.js";
 import { type Decision, Decision as Decisions, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { RevocationService } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
 import { ToolService } from "../../gen/agentcontrol/v1/tool_service_pb.js";
@@ -53,6 +54,7 @@ import { createEscalationService } from "../../src/api/escalation-service.ts";
 import { createIncidentService } from "../../src/api/incident-service.ts";
 import { createListService } from "../../src/api/list-service.ts";
 import { createMandateService } from "../../src/api/mandate-service.ts";
+import { createProposalService } from "../../src/api/proposal-service.ts";
 import { createRevocationService } from "../../src/api/revocation-service.ts";
 import { createToolService } from "../../src/api/tool-service.ts";
 import { createVaultService } from "../../src/api/vault-service.ts";
@@ -120,6 +122,7 @@ export interface Replica {
   readonly escalations: ServiceClient<typeof EscalationService>;
   readonly incidents: ServiceClient<typeof IncidentService>;
   readonly lists: ServiceClient<typeof ListService>;
+  readonly proposals: ServiceClient<typeof ProposalService>;
   readonly mandates: ServiceClient<typeof MandateService>;
   readonly revocations: ServiceClient<typeof RevocationService>;
   readonly tools: ServiceClient<typeof ToolService>;
@@ -256,6 +259,7 @@ function servicesOf(
     createIncidentService(database),
     createListService({ logs, database }),
     createMandateService({ logs, database }),
+    createProposalService({ logs, database, rates: { forget: () => undefined } }),
     createRevocationService(parts),
     createToolService({ logs, database }),
     createVaultService(
@@ -303,6 +307,7 @@ async function createReplica(
     escalations: client(EscalationService),
     incidents: client(IncidentService),
     lists: client(ListService),
+    proposals: client(ProposalService),
     mandates: client(MandateService),
     revocations: client(RevocationService),
     tools: client(ToolService),

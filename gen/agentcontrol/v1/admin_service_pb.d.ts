@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Decision } from "./resources_pb.js";
+import type { Decision, Proposal } from "./resources_pb.js";
 import type { ListValue, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Role } from "./access_pb.js";
 
@@ -147,6 +147,13 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: int32 outcome_timeout_seconds = 18;
    */
   outcomeTimeoutSeconds: number;
+
+  /**
+   * Others who must accept every change of mandates, packs, lists and this setting before it is made; 0 for none.
+   *
+   * @generated from field: int32 mandate_reviews = 19;
+   */
+  mandateReviews: number;
 };
 
 /**
@@ -559,6 +566,13 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
    * @generated from field: optional int32 outcome_timeout_seconds = 15;
    */
   outcomeTimeoutSeconds?: number | undefined;
+
+  /**
+   * Others who must accept every change of mandates, packs, lists and this setting, 0 to 10; absent means 0.
+   *
+   * @generated from field: optional int32 mandate_reviews = 16;
+   */
+  mandateReviews?: number | undefined;
 };
 
 /**
@@ -822,6 +836,14 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
    * @generated from field: optional int32 outcome_timeout_seconds = 16;
    */
   outcomeTimeoutSeconds?: number | undefined;
+
+  /**
+   * Others who must accept every change of mandates, packs, lists and this setting, 0 to 10; absent leaves it unchanged. While it is
+   * above 0, a request that changes it waits as a proposal, with all its settings.
+   *
+   * @generated from field: optional int32 mandate_reviews = 17;
+   */
+  mandateReviews?: number | undefined;
 };
 
 /**
@@ -842,6 +864,13 @@ export declare type UpdateWorkspaceResponse = Message<"agentcontrol.v1.UpdateWor
    * @generated from field: agentcontrol.v1.Workspace workspace = 1;
    */
   workspace?: Workspace | undefined;
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 2;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**

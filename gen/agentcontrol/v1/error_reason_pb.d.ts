@@ -407,6 +407,15 @@ export enum ErrorReason {
   MANDATE_VERSION_NOT_FOUND = 55,
 
   /**
+   * The key's workspace has no such proposal.
+   * Example: "no proposal `prp_unknown`".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_PROPOSAL_NOT_FOUND = 56;
+   */
+  PROPOSAL_NOT_FOUND = 56,
+
+  /**
    * A department of this name exists.
    * Example: "a department `finance` exists".
    * ALREADY_EXISTS, 409.
@@ -559,6 +568,33 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_LIST_CHANGED = 75;
    */
   LIST_CHANGED = 75,
+
+  /**
+   * What the proposal changes has another version than when it was made.
+   * Example: "`limits` has changed since proposal `prp_1` was made; make it anew".
+   * FAILED_PRECONDITION, 409.
+   *
+   * @generated from enum value: ERROR_REASON_PROPOSAL_STALE = 59;
+   */
+  PROPOSAL_STALE = 59,
+
+  /**
+   * The proposal was accepted, rejected or expired before.
+   * Example: "proposal `prp_1` is rejected and takes no answer".
+   * FAILED_PRECONDITION, 409.
+   *
+   * @generated from enum value: ERROR_REASON_PROPOSAL_ENDED = 57;
+   */
+  PROPOSAL_ENDED = 57,
+
+  /**
+   * As many proposals wait as may.
+   * Example: "100 proposals wait, and at most 100 may; answer some of them first".
+   * FAILED_PRECONDITION, 409.
+   *
+   * @generated from enum value: ERROR_REASON_PROPOSALS_FULL = 79;
+   */
+  PROPOSALS_FULL = 79,
 
   /**
    * Another outcome of the action is sealed, or it became unknown and the caller is no operator. While it awaits confirmation, an

@@ -5,6 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Proposal } from "./resources_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/list_service.proto.
@@ -210,6 +211,13 @@ export declare type PutListResponse = Message<"agentcontrol.v1.PutListResponse">
    * @generated from field: int32 removed = 3;
    */
   removed: number;
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 4;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**
@@ -379,6 +387,13 @@ export declare type DeleteListResponse = Message<"agentcontrol.v1.DeleteListResp
    * @generated from field: agentcontrol.v1.List list = 1;
    */
   list?: List | undefined;
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 2;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**
@@ -433,6 +448,13 @@ export declare type AddListValuesResponse = Message<"agentcontrol.v1.AddListValu
    * @generated from field: int32 added = 2;
    */
   added: number;
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 3;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**
@@ -487,6 +509,13 @@ export declare type RemoveListValuesResponse = Message<"agentcontrol.v1.RemoveLi
    * @generated from field: int32 removed = 2;
    */
   removed: number;
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 3;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**

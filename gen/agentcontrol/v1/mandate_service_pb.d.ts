@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
-import type { BudgetState, Decision, OutcomeStatus, RuleViolation, RuleWarning, Scope } from "./resources_pb.js";
+import type { BudgetState, Decision, OutcomeStatus, Proposal, RuleViolation, RuleWarning, Scope } from "./resources_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/mandate_service.proto.
@@ -1070,6 +1070,13 @@ export declare type CreateMandateResponse = Message<"agentcontrol.v1.CreateManda
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
    */
   warnings: RuleWarning[];
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 3;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**
@@ -1180,6 +1187,13 @@ export declare type UpdateMandateResponse = Message<"agentcontrol.v1.UpdateManda
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
    */
   warnings: RuleWarning[];
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 3;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**
@@ -1241,6 +1255,13 @@ export declare type RestoreMandateResponse = Message<"agentcontrol.v1.RestoreMan
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 2;
    */
   warnings: RuleWarning[];
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 3;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**
@@ -1479,6 +1500,13 @@ export declare type ArchiveMandateResponse = Message<"agentcontrol.v1.ArchiveMan
    * @generated from field: agentcontrol.v1.Mandate mandate = 1;
    */
   mandate?: Mandate | undefined;
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 2;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**
@@ -1654,6 +1682,13 @@ export declare type ApplyPackResponse = Message<"agentcontrol.v1.ApplyPackRespon
    * @generated from field: repeated agentcontrol.v1.RuleWarning warnings = 6;
    */
   warnings: RuleWarning[];
+
+  /**
+   * The proposal that waits instead, in a workspace that reviews such changes; every other member is then unset.
+   *
+   * @generated from field: optional agentcontrol.v1.Proposal proposal = 7;
+   */
+  proposal?: Proposal | undefined;
 };
 
 /**

@@ -844,6 +844,172 @@ export declare type Claim = Message<"agentcontrol.v1.Claim"> & {
 export declare const ClaimSchema: GenMessage<Claim>;
 
 /**
+ * Acceptance of a proposal.
+ *
+ * @generated from message agentcontrol.v1.ProposalAcceptance
+ */
+export declare type ProposalAcceptance = Message<"agentcontrol.v1.ProposalAcceptance"> & {
+  /**
+   * The key, `key_…`, or the person, `oidc:{issuer}|{subject}`, that accepted.
+   *
+   * @generated from field: string accepted_by = 1;
+   */
+  acceptedBy: string;
+
+  /**
+   * Name of `accepted_by`: the person's email address or name, the key's owner or name. Unset if it has none.
+   *
+   * @generated from field: optional string accepted_by_name = 2;
+   */
+  acceptedByName?: string | undefined;
+
+  /**
+   * Time.
+   *
+   * @generated from field: google.protobuf.Timestamp accepted_at = 3;
+   */
+  acceptedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ProposalAcceptance.
+ * Use `create(ProposalAcceptanceSchema)` to create a new message.
+ */
+export declare const ProposalAcceptanceSchema: GenMessage<ProposalAcceptance>;
+
+/**
+ * A change that waits, or waited, for others to accept it.
+ *
+ * @generated from message agentcontrol.v1.Proposal
+ */
+export declare type Proposal = Message<"agentcontrol.v1.Proposal"> & {
+  /**
+   * `prp_…`, given by the service.
+   *
+   * @generated from field: string proposal_id = 1;
+   */
+  proposalId: string;
+
+  /**
+   * Kind of the change.
+   *
+   * @generated from field: agentcontrol.v1.ProposalKind kind = 2;
+   */
+  kind: ProposalKind;
+
+  /**
+   * Name of the mandate, pack or list; `mandate_reviews` for settings.
+   *
+   * @generated from field: string subject = 3;
+   */
+  subject: string;
+
+  /**
+   * The mandate; unset for a new one and for other changes.
+   *
+   * @generated from field: optional string mandate_id = 4;
+   */
+  mandateId?: string | undefined;
+
+  /**
+   * Status.
+   *
+   * @generated from field: agentcontrol.v1.ProposalStatus status = 5;
+   */
+  status: ProposalStatus;
+
+  /**
+   * Others who must accept it: the workspace's `mandate_reviews` when it was made, or now if that is more.
+   *
+   * @generated from field: int32 needed = 6;
+   */
+  needed: number;
+
+  /**
+   * Acceptances, oldest first.
+   *
+   * @generated from field: repeated agentcontrol.v1.ProposalAcceptance acceptances = 7;
+   */
+  acceptances: ProposalAcceptance[];
+
+  /**
+   * Its author: a key or a person, as in `accepted_by`.
+   *
+   * @generated from field: string created_by = 8;
+   */
+  createdBy: string;
+
+  /**
+   * Name of `created_by`.
+   *
+   * @generated from field: optional string created_by_name = 9;
+   */
+  createdByName?: string | undefined;
+
+  /**
+   * Time at which it was made.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 10;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * Time from which it is expired, a week after it was made.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 11;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * SHA-256 over the RFC 8785 form of the change, lower-case hexadecimal.
+   *
+   * @generated from field: string digest = 12;
+   */
+  digest: string;
+
+  /**
+   * Index of the entry that sealed it in the workspace's log.
+   *
+   * @generated from field: int64 seq = 13;
+   */
+  seq: bigint;
+
+  /**
+   * The key or person that accepted it last, or rejected it; unset for others.
+   *
+   * @generated from field: optional string ended_by = 14;
+   */
+  endedBy?: string | undefined;
+
+  /**
+   * Name of `ended_by`.
+   *
+   * @generated from field: optional string ended_by_name = 15;
+   */
+  endedByName?: string | undefined;
+
+  /**
+   * Time of the last acceptance or the rejection; unset for others.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_at = 16;
+   */
+  endedAt?: Timestamp | undefined;
+
+  /**
+   * Note of the one who rejected it; empty for none.
+   *
+   * @generated from field: string end_note = 17;
+   */
+  endNote: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.Proposal.
+ * Use `create(ProposalSchema)` to create a new message.
+ */
+export declare const ProposalSchema: GenMessage<Proposal>;
+
+/**
  * Decision of the control plane on an action before it happens.
  *
  * @generated from enum agentcontrol.v1.Decision
@@ -1120,4 +1286,147 @@ export enum LimitKind {
  * Describes the enum agentcontrol.v1.LimitKind.
  */
 export declare const LimitKindSchema: GenEnum<LimitKind>;
+
+/**
+ * Kind of a proposed change, named after the call that proposed it.
+ *
+ * @generated from enum agentcontrol.v1.ProposalKind
+ */
+export enum ProposalKind {
+  /**
+   * Never returned.
+   *
+   * @generated from enum value: PROPOSAL_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * CreateMandate.
+   *
+   * @generated from enum value: PROPOSAL_KIND_CREATE_MANDATE = 1;
+   */
+  CREATE_MANDATE = 1,
+
+  /**
+   * UpdateMandate.
+   *
+   * @generated from enum value: PROPOSAL_KIND_UPDATE_MANDATE = 2;
+   */
+  UPDATE_MANDATE = 2,
+
+  /**
+   * RestoreMandate.
+   *
+   * @generated from enum value: PROPOSAL_KIND_RESTORE_MANDATE = 3;
+   */
+  RESTORE_MANDATE = 3,
+
+  /**
+   * ArchiveMandate.
+   *
+   * @generated from enum value: PROPOSAL_KIND_ARCHIVE_MANDATE = 4;
+   */
+  ARCHIVE_MANDATE = 4,
+
+  /**
+   * ApplyPack.
+   *
+   * @generated from enum value: PROPOSAL_KIND_APPLY_PACK = 5;
+   */
+  APPLY_PACK = 5,
+
+  /**
+   * PutList.
+   *
+   * @generated from enum value: PROPOSAL_KIND_PUT_LIST = 6;
+   */
+  PUT_LIST = 6,
+
+  /**
+   * AddListValues.
+   *
+   * @generated from enum value: PROPOSAL_KIND_ADD_LIST_VALUES = 7;
+   */
+  ADD_LIST_VALUES = 7,
+
+  /**
+   * RemoveListValues.
+   *
+   * @generated from enum value: PROPOSAL_KIND_REMOVE_LIST_VALUES = 8;
+   */
+  REMOVE_LIST_VALUES = 8,
+
+  /**
+   * DeleteList.
+   *
+   * @generated from enum value: PROPOSAL_KIND_DELETE_LIST = 9;
+   */
+  DELETE_LIST = 9,
+
+  /**
+   * UpdateWorkspace with another `mandate_reviews`.
+   *
+   * @generated from enum value: PROPOSAL_KIND_UPDATE_WORKSPACE = 10;
+   */
+  UPDATE_WORKSPACE = 10,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.ProposalKind.
+ */
+export declare const ProposalKindSchema: GenEnum<ProposalKind>;
+
+/**
+ * Status of a proposal.
+ *
+ * @generated from enum agentcontrol.v1.ProposalStatus
+ */
+export enum ProposalStatus {
+  /**
+   * Never returned.
+   *
+   * @generated from enum value: PROPOSAL_STATUS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Waits for others to accept it.
+   *
+   * @generated from enum value: PROPOSAL_STATUS_PENDING = 1;
+   */
+  PENDING = 1,
+
+  /**
+   * Its change was made.
+   *
+   * @generated from enum value: PROPOSAL_STATUS_ACCEPTED = 2;
+   */
+  ACCEPTED = 2,
+
+  /**
+   * A person ended it without its change.
+   *
+   * @generated from enum value: PROPOSAL_STATUS_REJECTED = 3;
+   */
+  REJECTED = 3,
+
+  /**
+   * Nobody answered within a week.
+   *
+   * @generated from enum value: PROPOSAL_STATUS_EXPIRED = 4;
+   */
+  EXPIRED = 4,
+
+  /**
+   * What it changes has another version than when it was made. It must be made anew.
+   *
+   * @generated from enum value: PROPOSAL_STATUS_STALE = 5;
+   */
+  STALE = 5,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.ProposalStatus.
+ */
+export declare const ProposalStatusSchema: GenEnum<ProposalStatus>;
 
