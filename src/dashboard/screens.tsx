@@ -62,6 +62,9 @@ const OverviewScreen = lazy(() =>
 const AgentsScreen = lazy(() => import("./screens/agents/agents.tsx").then(({ Agents }) => ({ default: Agents })));
 const AgentScreen = lazy(() => import("./screens/agents/agent.tsx").then(({ Agent }) => ({ default: Agent })));
 
+const IncidentScreen = lazy(() =>
+  import("./screens/incident/incident.tsx").then(({ Incident }) => ({ default: Incident })),
+);
 const EscalationsScreen = lazy(() =>
   import("./screens/escalations/escalations.tsx").then(({ Escalations }) => ({ default: Escalations })),
 );
@@ -123,6 +126,7 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/webhooks", screen: WebhooksScreen },
   { path: "/agents", screen: AgentsScreen },
   { path: "/agents/:id", screen: AgentScreen },
+  { path: "/incident", screen: IncidentScreen },
   { path: "/keys", screen: KeysScreen },
   { path: "/people/:id", screen: PeopleScreen },
   { path: "/people", screen: PeopleScreen },

@@ -79,11 +79,21 @@ export async function startPaymentFleet(
     servers,
     async killAndRestart(index) {
       await servers[index]?.kill();
-      const again = (): Promise<TestServer> => start(ports[index] as number);
-      // On a busy machine a start may find no connection to the database in time. A supervisor starts it again.
-      servers[index] = await again().catch(again);
+      servers[index] = await startAgain(() => start(ports[index] as number));
     },
   };
+}
+
+const STARTS = 6;
+
+/** Starts as a supervisor does: again after a fault. On a busy machine a start may find no connection to the database in time. */
+async function startAgain(start: () => Promise<TestServer>, left = STARTS): Promise<TestServer> {
+  try {
+    return await start();
+  } catch (error) {
+    if (left <= 1) throw error;
+    return startAgain(start, left - 1);
+  }
 }
 
 interface PaymentWorkspace {

@@ -14,6 +14,7 @@ const SCREENS = [
   "overview",
   "escalations",
   "decisions",
+  "incident",
   "outcomes",
   "agents",
   "tools",

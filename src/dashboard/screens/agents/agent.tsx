@@ -1,7 +1,7 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { Tabs } from "radix-ui";
 import { useState } from "react";
-import { useSearchParams } from "wouter";
+import { Link, useSearchParams } from "wouter";
 import {
   type Agent as AgentMessage,
   AgentService,
@@ -97,9 +97,15 @@ interface ActionsProps {
 
 function Actions({ agent, onRevoked }: ActionsProps) {
   const mayChange = useMayChange();
-  if (!mayChange || agent.status === AgentStatus.REVOKED) return null;
+  const incident = (
+    <Link className="button" data-action="incident" href={`/incident?agent=${agent.agentId}`}>
+      Incident
+    </Link>
+  );
+  if (!mayChange || agent.status === AgentStatus.REVOKED) return incident;
   return (
     <>
+      {incident}
       {agent.status === AgentStatus.ACTIVE ? <Deactivate agent={agent} /> : null}
       <Revoke agent={agent} onRevoked={onRevoked} />
     </>

@@ -53,7 +53,14 @@ export function DepartmentCard({ departmentId, onGone }: DepartmentProps) {
         <h2 id="department-title">
           <Shown text={department.name} />
         </h2>
-        {mayChange ? <DeleteDepartment department={department} onGone={onGone} /> : null}
+        <div className="row">
+          {department.memberCount === 0 ? null : (
+            <Link className="button" data-action="incident" href={`/incident?department=${departmentId}`}>
+              Incident
+            </Link>
+          )}
+          {mayChange ? <DeleteDepartment department={department} onGone={onGone} /> : null}
+        </div>
       </div>
       <p className="hint">
         <code>{departmentId}</code>
