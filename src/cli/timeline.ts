@@ -10,12 +10,16 @@ export interface TimelineItem {
   readonly at: string;
   /** Key that made the entry. */
   readonly by: string;
+  /** Name of the key or its person, as the service gives it beside the log; absent if there is none. */
+  readonly by_name?: string;
   readonly text: string;
 }
 
 /** Explanation of a decision by the entries of its log. */
 export interface Explanation {
   readonly decision: JsonRecord;
+  /** Name of the key that asked for it, as `by_name`. */
+  readonly key_name?: string;
   /** State when the decision was made, oldest change first. */
   readonly before: readonly TimelineItem[];
   /** Later changes that concern the decision, oldest first. */
@@ -34,6 +38,7 @@ const AUTHORS = ["by", "key_id", "claimed_by", "reported_by"];
 export class Timeline {
   readonly #decision: JsonRecord;
   readonly #references: DecisionReferences;
+  #keyName: string | undefined;
   /** Items by topic: a later entry replaces an earlier one on the same topic. */
   readonly #before = new Map<string, TimelineItem>();
   readonly #after = new Map<string, TimelineItem>();
@@ -44,10 +49,16 @@ export class Timeline {
     this.#references = referencesIn(decision);
   }
 
-  /** Adds an entry if it concerns the decision. MUST be called with every entry of the log, in order. */
-  add(entry: JsonRecord): void {
+  /**
+   * Adds an entry if it concerns the decision. MUST be called with every entry of the log, in order. `byName`: the name of its author,
+   * which nobody sealed.
+   */
+  add(entry: JsonRecord, byName?: string): void {
     const index = Number(entry.seq);
-    if (index === this.#references.index) return;
+    if (index === this.#references.index) {
+      this.#keyName = byName;
+      return;
+    }
     const isBefore = index < this.#references.index;
     const items = isBefore ? this.#before : this.#after;
     const by = AUTHORS.map((name) => textAt(entry, name)).find((author) => author !== "") ?? "";
@@ -55,13 +66,20 @@ export class Timeline {
       if (!isBefore && ONLY_BEFORE.test(topic)) continue;
       // Deleted first, because a map keeps the position of a key that is set again.
       items.delete(topic);
-      items.set(topic, { index, at: textAt(entry, "at"), by, text });
+      items.set(topic, {
+        index,
+        at: textAt(entry, "at"),
+        by,
+        ...(byName === undefined ? {} : { by_name: byName }),
+        text,
+      });
     }
   }
 
   explanation(): Explanation {
     return {
       decision: this.#decision,
+      ...(this.#keyName === undefined ? {} : { key_name: this.#keyName }),
       before: [...this.#before.values()],
       after: [...this.#after.values()],
       unexplained: this.#unexplained(),
@@ -81,18 +99,18 @@ export class Timeline {
 }
 
 /** Formats an explanation for people. */
-export function timelineLines({ decision, before, after, unexplained }: Explanation): string[] {
+export function timelineLines({ decision, key_name, before, after, unexplained }: Explanation): string[] {
   return [
-    ...decisionLines(decision),
+    ...decisionLines(decision, key_name),
     ...itemLines("what held:", before),
     ...itemLines("what became of it:", after),
     ...unexplained.map((what) => `NOT FOUND before it in the log: ${what}`),
   ];
 }
 
-function decisionLines(decision: JsonRecord): string[] {
+function decisionLines(decision: JsonRecord, keyName: string | undefined): string[] {
   const text = (path: string): string => textAt(decision, path);
-  const place = `entry ${String(decision.seq)}, ${text("at")}, key ${text("key_id")}`;
+  const place = `entry ${String(decision.seq)}, ${text("at")}, key ${named(text("key_id"), keyName)}`;
   return [
     `decision ${text("decision_id")}: ${text("decision")} by ${text("decision_path")}, ${place}`,
     ...receiptSentences(decision).map((sentence) => `  ${plainText(sentence)}`),
@@ -126,11 +144,17 @@ function guardLine(guard: unknown): string {
   return `  guard      ${verdict} ${where}, confidence ${confidence}, said ${textAt(guard, "model")}`;
 }
 
+/** Writes an id with its name, if it has one. */
+const named = (id: string, name: string | undefined): string => (name === undefined ? id : `${id} (\`${name}\`)`);
+
 function itemLines(heading: string, items: readonly TimelineItem[]): string[] {
   if (items.length === 0) return [];
   const width = Math.max(...items.map(({ index }) => String(index).length));
   return [
     heading,
-    ...items.map(({ index, at, by, text }) => `  ${String(index).padStart(width)}  ${at}  ${text}, by ${by}`),
+    ...items.map(
+      ({ index, at, by, by_name, text }) =>
+        `  ${String(index).padStart(width)}  ${at}  ${text}, by ${named(by, by_name)}`,
+    ),
   ];
 }

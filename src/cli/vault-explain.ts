@@ -85,7 +85,7 @@ function parseDecision(body: string, decisionId: string): JsonRecord {
 async function readVerified({ checkpoint, entries, body }: Source, timeline: Timeline): Promise<void> {
   let isThere = false;
   await new LogCheck(checkpoint).run(entries(), (parsed, entry) => {
-    timeline.add(parsed);
+    timeline.add(parsed, entry.authorName);
     isThere ||= entry.body === body;
   });
   if (!isThere)

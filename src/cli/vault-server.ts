@@ -107,7 +107,10 @@ async function* readEntries(get: CallService, size: number | undefined): AsyncGe
       query: pageToken === "" ? range : { ...range, page_token: pageToken },
     });
     const entries = required(Array.isArray(page.entries) ? page.entries : undefined, SERVICE, "`entries`");
-    for (const entry of entries) yield entryFrom(entry, "an entry of the service");
+    for (const entry of entries) {
+      const authorName = isJsonRecord(entry) ? stringFrom(entry.author_name) : undefined;
+      yield { ...entryFrom(entry, "an entry of the service"), authorName };
+    }
     count += entries.length;
     pageToken = stringFrom(page.next_page_token) ?? "";
     if (entries.length === 0 && pageToken !== "") {

@@ -8,6 +8,8 @@ export interface LogEntry {
   readonly leafHash: Uint8Array;
   /** Exact text that was hashed. */
   readonly body: string;
+  /** Name that the service gives its author. It is not sealed, and nothing verifies it. */
+  readonly authorName?: string | undefined;
 }
 
 /** Returns the parsed body of an entry. Throws `canonical` for another form, `order` if it was sealed at another place. */

@@ -258,6 +258,8 @@ describe("agentctl vault", () => {
       expect(before.filter(({ text }) => text.startsWith("mandate"))).to.have.length(1);
       expect(before.map(({ index }) => index)).to.deep.equal(before.map(({ index }) => index).sort((a, b) => a - b));
       expect(before.every(({ by }) => by.startsWith("key_") || by === "system")).to.equal(true);
+      const named = (await served.agentctl("vault", "explain", decisionId)).stdout;
+      expect(named).to.match(/, by key_[a-z2-7]{26} \(`first admin`\)$/m);
       expect(after.map(({ text }) => text)).to.have.length(1);
       expect(after[0]?.text)
         .to.include("revoked because `left`")
