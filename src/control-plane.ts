@@ -8,6 +8,7 @@ import { AskRequestSchema } from "../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { InterceptRequestSchema } from "../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { createAdminService } from "./api/admin-service.ts";
 import { createAgentService } from "./api/agent-service.ts";
+import { createApproverGroupService } from "./api/approver-group-service.ts";
 import { createAuthorityService } from "./api/authority-service.ts";
 import { createDepartmentService } from "./api/department-service.ts";
 import { createDryRunService } from "./api/dry-run-service.ts";
@@ -34,6 +35,7 @@ import { DecisionMetrics } from "./decision/metrics.ts";
 import { QuestionReader } from "./dryrun/ask/question-reader.ts";
 import { createEscalationExpiry } from "./escalation/expiry.ts";
 import { EscalationMetrics } from "./escalation/metrics.ts";
+import { createEscalationReminders } from "./escalation/reminders.ts";
 import { AccessTokens } from "./gateway/access-tokens.ts";
 import { McpCallers } from "./gateway/caller.ts";
 import { ChildIsolation } from "./gateway/child-isolation.ts";
@@ -186,6 +188,8 @@ interface Parts {
   readonly redis: RedisParts;
   readonly logs: WorkspaceLogs;
   readonly expiry: DueWork;
+  /** Reminds people of escalations. */
+  readonly reminders: DueWork;
   /** Seals outcomes that nobody reported in time. */
   readonly unknownOutcomes: DueWork;
   readonly authenticator: Authenticator;
@@ -282,6 +286,7 @@ function createServices({
     createDepartmentService({ logs }),
     createToolService({ logs, database }),
     createListService({ logs, database }),
+    createApproverGroupService({ logs, pool: database.pool }),
     createMandateService({ logs, database }),
     createProposalService({ logs, database, rates }),
     createEnforcementService({ intercept, logs, pool, heartbeatMs }),
@@ -625,11 +630,13 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const questions = new QuestionReader({ model, log, check });
   const redis = await createRedisParts(config.redisUrl?.reveal(), { pool: database.pool, log, metrics });
   const expiry = createEscalationExpiry(database.pool, quietLog);
+  const reminders = createEscalationReminders(database.pool, quietLog);
   const unknownOutcomes = createUnknownOutcomes(database.pool, quietLog);
   const logs = await createWorkspaceLogs(database, quietLog, {
     ...redis.surroundings,
     metrics: new LogMetrics(metrics),
     onEscalated: expiry.note,
+    onReminder: reminders.note,
     onTracked: unknownOutcomes.note,
     onResolved: new EscalationMetrics(metrics, database.pool).onResolved,
     tracing,
@@ -693,6 +700,7 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     redis,
     logs,
     expiry,
+    reminders,
     unknownOutcomes,
     authenticator,
     keyUses,
@@ -747,6 +755,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
     redis,
     logs,
     expiry,
+    reminders,
     unknownOutcomes,
     authenticator,
     keys,
@@ -781,6 +790,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       const addresses = await servers.listen(config);
       webhooks.start();
       expiry.start(logs);
+      reminders.start(logs);
       unknownOutcomes.start(logs);
       signIn.rechecks?.start();
       mcp.kept.start();
@@ -805,6 +815,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       mcp.definitions.close();
       await webhooks.close();
       await expiry.close();
+      await reminders.close();
       await unknownOutcomes.close();
       await Promise.all(keepers.map((keeper) => keeper.close()));
       await redaction.close(FLUSH_MS);

@@ -12,6 +12,8 @@ import {
 import { Slots } from "../async/slots.ts";
 import { overShare } from "../errors.ts";
 import { type ApprovalContext, type EarlierAnswers, readApprovalContext } from "../escalation/approval-context.ts";
+import { givenFor } from "../escalation/approvals.ts";
+import { awaitedBy, findAwaitedPage } from "../escalation/awaited.ts";
 import { type EditParts, editEscalation } from "../escalation/edit.ts";
 import {
   type Escalation,
@@ -19,7 +21,9 @@ import {
   findEscalationPage,
   getEscalation,
   resolveEscalation,
+  withdrawApproval,
   withdrawEscalation,
+  withStandingApprovals,
 } from "../escalation/escalation.ts";
 import { EscalationFeed } from "../escalation/feed.ts";
 import { type EscalationChange, type WatchContext, waitEscalation, watchEscalations } from "../escalation/watch.ts";
@@ -50,7 +54,39 @@ const CHANGE_KINDS: Readonly<Record<EscalationChange["kind"], ChangeKind>> = {
 
 const statusOf = ({ status }: Escalation): EscalationStatus => ESCALATION_STATUS_NUMBERS[status];
 
-function messageFrom(escalation: Escalation, nameOf: NameOf): MessageInitShape<typeof EscalationSchema> {
+/** What an escalation shows of its approvals to a caller. */
+interface Shown {
+  readonly nameOf: NameOf;
+  /** True if an approval by the caller would count for something that is missing; undefined for a caller who cannot approve. */
+  readonly awaitsCaller: boolean | undefined;
+  /** False for an agent, which has no use for who approved. */
+  readonly showsApprovals: boolean;
+}
+
+function needsFrom({ needs, approvals, status, resolvedBy, receipt }: Escalation) {
+  if (needs.length > 0) {
+    return needs.map((need) => ({
+      mandateId: need.mandate_id,
+      rule: need.rule,
+      groups: [...need.groups],
+      atLeast: need.at_least,
+      given: givenFor(need, approvals),
+      remindAt: need.remind_at === undefined ? undefined : timestampFromMs(Date.parse(need.remind_at)),
+      reminded: need.reminded === true,
+    }));
+  }
+  const first = receipt.body.reasons.find(({ rule, decision }) => rule !== undefined && decision === undefined);
+  const given = status === "approved" && resolvedBy !== null ? 1 : 0;
+  return [{ mandateId: first?.mandate_id, rule: ruleOf(first?.rule), groups: [], atLeast: 1, given }];
+}
+
+/** Returns the rule of a place in a mandate: `rules[0]` of `rules[0].conditions.rules[1]`. */
+const ruleOf = (place: string | undefined): string | undefined => place?.split(".")[0];
+
+function messageFrom(
+  escalation: Escalation,
+  { nameOf, awaitsCaller, showsApprovals }: Shown,
+): MessageInitShape<typeof EscalationSchema> {
   const { body } = escalation.receipt;
   const { action } = body;
   return {
@@ -86,6 +122,17 @@ function messageFrom(escalation: Escalation, nameOf: NameOf): MessageInitShape<t
     grantId: body.grant_id,
     intentContractId: body.intent_contract_id,
     actionDigest: body.action_digest ?? "",
+    approvalsNeeded: needsFrom(escalation),
+    approvals: !showsApprovals
+      ? []
+      : escalation.approvals.map(({ by, at_ms, note, groups, deputy_of }) => ({
+          by,
+          byName: nameOf(by),
+          at: timestampFromMs(at_ms),
+          note: note ?? undefined,
+          groups: [...new Set([...groups, ...deputy_of])].sort(),
+        })),
+    awaitsCaller: escalation.status === "pending" ? awaitsCaller : undefined,
   };
 }
 
@@ -135,6 +182,9 @@ const MAX_CONTEXTS_WANTED = 72;
 /** Returns the only agent whose escalations the key may see, or null when it may see all. */
 const visibleAgent = ({ role, agentId }: Caller): string | null => (role === Role.AGENT ? agentId : null);
 
+/** Tests whether a caller's role may approve. */
+const mayAnswer = ({ role }: Caller): boolean => role === Role.ADMIN || role === Role.OPERATOR;
+
 /** Maximum number of times that an escalation shows its metadata: as that of the action, and in what an approval covers. */
 const SHOWN_TIMES = 2;
 
@@ -153,14 +203,25 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
     refuse: overShare,
   });
 
-  /** Finds the names of people who resolved escalations. An agent has no use for them. */
+  /** Finds the names of people who answered escalations. An agent has no use for them. */
   const namesIn = async (found: readonly Escalation[], { workspaceId, role }: Caller): Promise<NameOf> => {
-    const resolvers = role === Role.AGENT ? [] : found.map(({ resolvedBy }) => resolvedBy);
-    return names.find(workspaceId, resolvers);
+    const people = found.flatMap(({ resolvedBy, approvals }) => [resolvedBy, ...approvals.map(({ by }) => by)]);
+    return names.find(workspaceId, role === Role.AGENT ? [] : people);
   };
 
-  const shown = async (escalation: Escalation, caller: Caller) =>
-    messageFrom(escalation, await namesIn([escalation], caller));
+  /** Writes escalations as a caller may see them. */
+  const shownAll = async (found: readonly Escalation[], caller: Caller) => {
+    const context = await contextOf(caller);
+    const escalations = await withStandingApprovals(pool, caller.workspaceId, found);
+    const nameOf = await namesIn(escalations, caller);
+    const showsApprovals = caller.role !== Role.AGENT;
+    const awaits = mayAnswer(caller) ? await awaitedBy(context, caller.keyId, escalations) : undefined;
+    return escalations.map((escalation) =>
+      messageFrom(escalation, { nameOf, awaitsCaller: awaits?.has(escalation.escalationId), showsApprovals }),
+    );
+  };
+
+  const shown = async (escalation: Escalation, caller: Caller) => (await shownAll([escalation], caller))[0];
 
   const feedOf = (log: WorkspaceLog): EscalationFeed => {
     const known = feeds.get(log);
@@ -207,9 +268,13 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
       }
     },
     async listEscalations(request, { caller }) {
-      const { status, agentId, resolvedBy } = request;
-      const page = pageFrom(request, "escalations", status, agentId, resolvedBy);
-      const read = await findEscalationPage(await contextOf(caller), {
+      const { agentId, mine, resolvedBy } = request;
+      const status = mine ? EscalationStatus.PENDING : request.status;
+      const page = pageFrom(request, "escalations", request.status, agentId, resolvedBy, ...(mine ? ["mine"] : []));
+      const context = await contextOf(caller);
+      if (mine && !mayAnswer(caller)) return { escalations: [] };
+      const find = mine ? findAwaitedPage(caller.keyId) : findEscalationPage;
+      const read = await find(context, {
         status: status === EscalationStatus.UNSPECIFIED ? null : status,
         agentId: agentId === "" ? null : agentId,
         resolvedBy: resolvedBy === "" ? null : resolvedBy,
@@ -223,12 +288,11 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
         ({ escalation }) => escalation.createdSeq,
         ({ bytes }) => SHOWN_TIMES * bytes,
       );
-      const nameOf = await namesIn(
-        items.map(({ escalation }) => escalation),
-        caller,
-      );
       return {
-        escalations: items.map(({ escalation }) => messageFrom(escalation, nameOf)),
+        escalations: await shownAll(
+          items.map(({ escalation }) => escalation),
+          caller,
+        ),
         nextPageToken: page.tokenAfter(next),
       };
     },
@@ -245,6 +309,10 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
       const word = resolution === Resolution.APPROVED ? "approved" : "rejected";
       const command = { escalationId, resolution: word, note, by: caller.keyId } as const;
       return { escalation: await shown(await resolveEscalation(await contextOf(caller), command), caller) };
+    },
+    async withdrawApproval({ escalationId }, { caller }) {
+      const command = { escalationId, by: caller.keyId };
+      return { escalation: await shown(await withdrawApproval(await contextOf(caller), command), caller) };
     },
     async withdrawEscalation({ escalationId }, { caller }) {
       const command = { escalationId, by: caller.keyId, agentId: visibleAgent(caller) };

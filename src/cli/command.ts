@@ -125,6 +125,7 @@ export const OPTIONS = {
   pack: { value: "name", help: "the pack of the mandates in the files; default `default`" },
   adopt: { help: "also take mandates that belong to no pack" },
   "allow-empty": { help: "accept files without a mandate, which archives every mandate of the pack" },
+  mine: { help: "only what waits for you" },
   off: { help: "end the halt" },
   "rate-limit-key": {
     value: "rate",

@@ -1,4 +1,5 @@
 import { isJsonRecord, type JsonRecord, listAt, textAt } from "../verify/json.ts";
+import { APPROVER_COMMANDS } from "./approver-commands.ts";
 import type { Command } from "./command.ts";
 import { LIST_COMMANDS } from "./list-commands.ts";
 import { createChange, createList, createShow, type Members } from "./objects.ts";
@@ -344,7 +345,7 @@ const escalations: readonly Command[] = [
       EXPIRES,
       { head: "RESOLVED BY", of: (row) => textAt(row, "resolved_by_name") || textAt(row, "resolved_by") },
     ],
-    filters: { status: "status", ...OF_AGENT, "answered-by": "resolved_by" },
+    filters: { status: "status", mine: "mine", ...OF_AGENT, "answered-by": "resolved_by" },
   }),
   createShow({
     name: "escalations show",
@@ -360,6 +361,14 @@ const escalations: readonly Command[] = [
   }),
   resolve("approve", "approved"),
   resolve("reject", "rejected"),
+  createChange({
+    name: "escalations withdraw-approval",
+    summary: "take back your approval of an action that needs several people",
+    method: "POST",
+    arguments: "<escalation>",
+    path: at(ESCALATIONS, "/withdraw-approval"),
+    done: "approval taken back",
+  }),
 ];
 
 const DECISIONS = `${ENFORCE}/decisions`;
@@ -799,6 +808,7 @@ export const OBJECT_COMMANDS: readonly Command[] = [
   ...mandates,
   ...proposals,
   ...LIST_COMMANDS,
+  ...APPROVER_COMMANDS,
   ...escalations,
   ...decisions,
   ...limits,

@@ -210,6 +210,28 @@ const escalationExtended: Explainer = (entry, { escalationIds }) => {
   return { topic: `extended ${id}`, text: `escalation ${id} extended to ${textAt(entry, "expires_at")}` };
 };
 
+const approvalGiven: Explainer = (entry, { escalationIds }) => {
+  const id = textAt(entry, "escalation_id");
+  if (!escalationIds.has(id)) return undefined;
+  const note = textAt(entry, "note");
+  const suffix = note === "" ? "" : ` with the note ${quoted(note)}`;
+  return {
+    topic: `approval ${id} ${textAt(entry, "by")}`,
+    text: `escalation ${id} approved as one of several${suffix}`,
+  };
+};
+
+const approvalWithdrawn: Explainer = (entry, { escalationIds }) => {
+  const id = textAt(entry, "escalation_id");
+  if (!escalationIds.has(id)) return undefined;
+  return { topic: `approval ${id} ${textAt(entry, "by")}`, text: `an approval of escalation ${id} taken back` };
+};
+
+const reminded: Explainer = (entry, { escalationIds }) => {
+  const id = textAt(entry, "escalation_id");
+  return escalationIds.has(id) ? { topic: `reminded ${id}`, text: `people reminded of escalation ${id}` } : undefined;
+};
+
 const keyCreated: Explainer = ({ key }, { keyId }) =>
   textAt(key, "key_id") === keyId
     ? { topic: "key", text: `key ${keyId} (${quoted(textAt(key, "name"))}) made` }
@@ -306,6 +328,9 @@ const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, re
   ["escalation_resolved", [escalationResolved]],
   ["escalation_withdrawn", [escalationWithdrawn]],
   ["escalation_extended", [escalationExtended]],
+  ["escalation_approval_given", [approvalGiven]],
+  ["escalation_approval_withdrawn", [approvalWithdrawn]],
+  ["escalation_reminded", [reminded]],
   ["mcp_result_given", [resultGiven]],
   ["key_created", [keyCreated]],
   ["key_revoked", [keyRevoked]],

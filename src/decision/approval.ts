@@ -1,23 +1,33 @@
+import { type ApprovalDemand, coversDemand, demandKey } from "../policy/approvers.ts";
+import type { SealedDemand } from "../state/control-changes.ts";
 import { type EscalationState, escalationIdOf } from "../state/escalations.ts";
 import type { Action, DecisionReason, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { actionDigest } from "./action-digest.ts";
 import type { Attempt, Verdict } from "./verdict.ts";
 
-/** Turns an escalation into `allow` if the action presents an unused approval of this very action; else asks for one. */
-export function applyApproval(attempt: Attempt, verdict: Verdict): Verdict {
+/**
+ * Turns an escalation into `allow` if the action presents an unused approval of this very action; else asks for one. `demands`: what rules
+ * with approvers ask for.
+ */
+export function applyApproval(
+  attempt: Attempt,
+  verdict: Verdict,
+  demands: readonly ApprovalDemand[] = verdict.policy?.demands ?? [],
+): Verdict {
   if (verdict.decision !== "escalate") return verdict;
   const { state, action, tool, toolName, nowMs } = attempt;
   const { digest, ignored } = actionDigest(action, toolName, tool, state.settings.approval_ignores);
-  const approval = checkApproval(state, action, digest, nowMs);
+  const approval = checkApproval(state, action, digest, nowMs, demands);
   const escalated = { ...verdict, actionDigest: digest, digestIgnores: ignored };
-  if (approval === undefined) return askFor(attempt, escalated, digest);
+  if (approval === undefined) return askFor(attempt, escalated, digest, demands);
   if (approval.kind === "unusable") {
     const replacedEscalationId = approval.spent?.escalationId;
     return askFor(
       attempt,
       { ...escalated, reasons: [...verdict.reasons, approval.reason], replacedEscalationId },
       digest,
+      demands,
     );
   }
   const { escalationId } = approval.escalation;
@@ -27,12 +37,38 @@ export function applyApproval(attempt: Attempt, verdict: Verdict): Verdict {
 }
 
 /** Joins or creates the escalation of an action. Blocks the action when too many escalations of its agent are pending. */
-function askFor({ state, action, nowMs }: Attempt, verdict: Verdict, digest: string): Verdict {
+function askFor(
+  { state, action, nowMs }: Attempt,
+  verdict: Verdict,
+  digest: string,
+  demands: readonly ApprovalDemand[],
+): Verdict {
   const ttlSeconds = verdict.policy?.winner?.rule.source.escalationTtlSeconds;
   const result = askApproval(state, action, digest, nowMs, ttlSeconds);
-  if (result.kind === "asked") return { ...verdict, ...result.asked };
+  if (result.kind === "asked") {
+    const { escalationId = "" } = result.asked;
+    const known = state.escalations.get(escalationId)?.demands ?? [];
+    return { ...verdict, ...result.asked, demands: newDemands(demands, known, nowMs) };
+  }
   const reasons = [result.reason, ...verdict.reasons];
   return { ...verdict, decision: "block", reasons, replacedEscalationId: undefined };
+}
+
+/** Returns the demands that an escalation does not have yet, in the form that is sealed. */
+function newDemands(
+  demands: readonly ApprovalDemand[],
+  known: readonly string[],
+  nowMs: number,
+): readonly SealedDemand[] {
+  return demands
+    .filter((demand) => !known.includes(demandKey(demand)))
+    .map(({ mandateId, rule, groups, atLeast, remindAfterSeconds: seconds }) => ({
+      mandate_id: mandateId,
+      rule,
+      groups,
+      at_least: atLeast,
+      ...(seconds === undefined ? {} : { remind_at: new Date(nowMs + seconds * 1000).toISOString() }),
+    }));
 }
 
 /** Result of checking the escalation that an action presents, with the reason why it is unusable. */
@@ -52,12 +88,16 @@ function unusable(escalationId: string, why: string, code: UnusableCode = "APPRO
   return { kind: "unusable", reason: { code, message: `escalation \`${escalationId}\` ${why}` } } as const;
 }
 
-/** Checks the escalation that an action presents; undefined if it presents none. */
+/**
+ * Checks the escalation that an action presents; undefined if it presents none. `demands`: what rules with approvers ask for now, which
+ * may be more than they did when the action was approved.
+ */
 export function checkApproval(
   state: WorkspaceState,
   action: Action,
   digest: string,
   nowMs: number,
+  demands: readonly ApprovalDemand[] = [],
 ): ApprovalCheck | undefined {
   const { escalationId } = action;
   if (escalationId === undefined) return undefined;
@@ -73,10 +113,17 @@ export function checkApproval(
   if (usedBy !== null) {
     return { ...unusable(escalationId, `was used up by decision \`${usedBy}\``, "APPROVAL_USED"), spent: escalation };
   }
+  const missing = demands.find((demand) => !coversDemand(escalation.demands ?? [], demand));
+  if (missing !== undefined) return unusable(escalationId, `was approved without what ${demandText(missing)}`);
   if (!isExpired) return { kind: "usable", escalation };
   const until = new Date(expiresAtMs).toISOString();
   return { ...unusable(escalationId, `was approved until ${until}`, "APPROVAL_EXPIRED"), spent: escalation };
 }
+
+const demandText = ({ mandateId, rule, groups, atLeast }: ApprovalDemand): string => {
+  const of = groups.length === 0 ? "the operators" : groups.map((name) => `\`${name}\``).join(" or ");
+  return `\`${rule}\` of mandate \`${mandateId}\` asks for now: ${atLeast} of ${of}`;
+};
 
 /** The escalation that an action waits for, or the reason why it may not wait. */
 export type AskResult =

@@ -158,9 +158,11 @@ function identify({ state, agent, action, nowMs }: Attempt): IdentityCheck {
 function applyPolicies(attempt: Attempt, identity: Identity): Verdict {
   const ofTool = checkTool(attempt);
   if (ofTool === undefined) return applyApproval(attempt, evaluateMandates(attempt, identity));
-  const approved = applyApproval(attempt, ofTool);
-  if (approved.decision !== "allow") return approved;
+  if (ofTool.decision === "block") return ofTool;
   const ofMandates = evaluateMandates(attempt, identity);
+  // The rules that escalate as well ask for their approvers with the first ask: one approval lifts them too.
+  const approved = applyApproval(attempt, ofTool, ofMandates.policy?.demands);
+  if (approved.decision !== "allow") return approved;
   if (ofMandates.decision === "block") return ofMandates;
   return { ...approved, policy: ofMandates.policy };
 }

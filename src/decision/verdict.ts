@@ -23,6 +23,7 @@ export const NO_APPROVAL = {
   escalationId: undefined,
   escalationExpiresAtMs: undefined,
   replacedEscalationId: undefined,
+  demands: [],
 } satisfies Partial<Outcome>;
 
 /** Result of the steps. The other members of an outcome follow from it. */

@@ -42,8 +42,8 @@ export interface EditedEscalation {
 
 /**
  * Rejects an escalation, decides its action with other arguments, and approves that action if it escalates, in one transaction:
- * all of it takes effect or nothing does, and the first of two editors wins. Where the workspace requires four eyes, the edited
- * action waits for another person instead. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, FOUR_EYES, INVALID_FIELD for
+ * all of it takes effect or nothing does, and the first of two editors wins. Where the workspace requires four eyes, or a rule that
+ * escalates the edited action names approvers, that action waits for other people instead. Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, FOUR_EYES, INVALID_FIELD for
  * arguments that the action cannot have or already has, and EDIT_BLOCKED.
  */
 export async function editEscalation(parts: EditParts, command: EditCommand): Promise<EditedEscalation> {
@@ -114,9 +114,16 @@ async function apply(
     },
   });
   if (replacedBy === null) return { replacedBy, outcome };
-  if (state.settings.four_eyes) await leavePending(scope, replacedBy, row);
+  if (state.settings.four_eyes || (await needsApprovers(scope, replacedBy))) await leavePending(scope, replacedBy, row);
   else await approve(scope, replacedBy, { note, by, editedFrom: row.escalationId });
   return { replacedBy, outcome };
+}
+
+/** Tests whether rules name approvers of an escalation. */
+async function needsApprovers({ transaction, state }: ChangeScope, escalationId: string): Promise<boolean> {
+  const { workspaceId } = state;
+  const row = await transaction.findOneOrFail(EscalationEntity, { workspaceId, escalationId }, { refresh: true });
+  return row.needs !== null && row.needs !== undefined;
 }
 
 /**

@@ -5,13 +5,27 @@ import { intactReceipt } from "../log/read-receipts.ts";
 import { type DecisionBody, type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
-import { sharedParty } from "../registry/parties.ts";
+import { makerAmong, sharedParty } from "../registry/parties.ts";
+import type { SealedApproval } from "../state/control-changes.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS, escalationStatusFromNumber } from "../state/types.ts";
 import { stored } from "../store/database.ts";
 import { EscalationEntity, type EscalationRow as EscalationTableRow } from "../store/entities.ts";
 import { listEscalations, readEscalations, readExpired } from "../store/sql/read-escalations.ts";
-import { readerWithin } from "../store/transaction.ts";
+import { type Reader, readerWithin } from "../store/transaction.ts";
+import {
+  countsFor,
+  type GivenApproval,
+  givenFor,
+  isSameParty,
+  membershipOf,
+  missingNeeds,
+  type Need,
+  nextReminder,
+  notAnApprover,
+  readApproverOf,
+  standingApprovals,
+} from "./approvals.ts";
 import { rejectExpired } from "./expiry.ts";
 
 /** An action that waits, or waited, for a person's approval. */
@@ -42,13 +56,21 @@ export interface Escalation {
   readonly editedArguments: string | null;
   /** The escalation whose edit asked for this one. */
   readonly editedFrom: string | null;
+  /** What rules with approvers need; empty if one operator is enough. */
+  readonly needs: readonly Need[];
+  /** Approvals that people have given for them, and that stand, the oldest first. */
+  readonly approvals: readonly GivenApproval[];
+  /** Keys that asked. */
+  readonly askedBy: readonly string[];
   /** The decision that escalated. */
   readonly receipt: DecisionReceipt;
 }
 
 /** An escalation's row, joined with the log entry of its decision. */
-export interface EscalationRow extends Omit<Escalation, "status" | "receipt"> {
+export interface EscalationRow extends Omit<Escalation, "status" | "receipt" | "needs" | "approvals"> {
   readonly status: number;
+  readonly needs: readonly Need[] | null;
+  readonly approvals: readonly GivenApproval[] | null;
   readonly body: string;
   readonly leafHash: Buffer;
 }
@@ -59,7 +81,33 @@ export function escalationFromRow(row: EscalationRow): Escalation {
 }
 
 function withReceipt({ body: _, leafHash: __, status, ...row }: EscalationRow, receipt: DecisionReceipt): Escalation {
-  return { ...row, status: escalationStatusFromNumber(status), receipt };
+  const { needs, approvals } = row;
+  return {
+    ...row,
+    needs: needs ?? [],
+    approvals: approvals ?? [],
+    status: escalationStatusFromNumber(status),
+    receipt,
+  };
+}
+
+/** Returns escalations without the approvals of those who have asked for the action since. */
+export async function withStandingApprovals(
+  pool: Pool,
+  workspaceId: string,
+  escalations: readonly Escalation[],
+): Promise<Escalation[]> {
+  const found: Escalation[] = [];
+  for (const escalation of escalations) {
+    const { approvals, askedBy, status } = escalation;
+    if (status !== "pending" || approvals.length === 0) found.push(escalation);
+    else
+      found.push({
+        ...escalation,
+        approvals: await stored(standingApprovals(pool, workspaceId, approvals, askedBy)),
+      });
+  }
+  return found;
 }
 
 /** Reads an escalation from its row. Throws ENTRY_DAMAGED if its decision is not as it was sealed: people decide by its text. */
@@ -152,7 +200,7 @@ export async function settleExpired({ log, pool }: EscalationContext): Promise<v
 }
 
 /** Filter and page of a list of escalations. */
-interface EscalationFilter {
+export interface EscalationFilter {
   /** Number of the proto enum `EscalationStatus`; null: any. */
   readonly status: number | null;
   readonly agentId: string | null;
@@ -192,8 +240,9 @@ interface ResolveCommand {
 
 /**
  * Resolves an escalation; the first resolution wins, on whichever replica it arrives. Returns the escalation as resolved.
- * Throws ESCALATION_NOT_FOUND, ESCALATION_RESOLVED, also when it has expired, FOUR_EYES if the workspace requires them and the
- * key counts as one that asked, and INVALID_FIELD for a note that cannot be stored.
+ * Where rules name approvers, an approval that leaves others missing keeps it pending. Throws ESCALATION_NOT_FOUND,
+ * ESCALATION_RESOLVED, also when it has expired, FOUR_EYES if the workspace or a rule requires them and the key counts as one that
+ * asked, NOT_AN_APPROVER, and INVALID_FIELD for a note that cannot be stored.
  */
 export async function resolveEscalation(context: EscalationContext, command: ResolveCommand): Promise<Escalation> {
   const { escalationId, resolution: status, by } = command;
@@ -201,9 +250,12 @@ export async function resolveEscalation(context: EscalationContext, command: Res
   const pending = await getEscalation(context, escalationId, null);
   return changePending(context, by, escalationId, async (scope, row) => {
     const { transaction, state, nowMs, nextSeq, seal } = scope;
-    await assertFourEyes(scope, row, by);
-    const { editedFrom } = row;
+    const needs = needsOf(row);
     const isApproved = status === "approved";
+    const last = isApproved && needs.length > 0 ? await countApproval(scope, row, { by, note }) : undefined;
+    if (last !== undefined && !last.isLast) return { ...pending, ...stateOf(row), approvals: last.approvals };
+    if (last === undefined) await assertFourEyes(scope, row, by);
+    const { editedFrom } = row;
     const expiresAtMs = isApproved ? nowMs + state.settings.approval_ttl_seconds * 1000 : row.expiresAtMs;
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by, note, expiresAtMs };
     transaction.assign(row, { ...resolved, status: ESCALATION_STATUS_NUMBERS[status] });
@@ -216,8 +268,114 @@ export async function resolveEscalation(context: EscalationContext, command: Res
       asked: row.asked,
       ...(isApproved ? { expires_at: new Date(expiresAtMs).toISOString() } : {}),
       ...(isApproved && (editedFrom ?? null) !== null ? { edited_from: editedFrom as string } : {}),
+      ...(last === undefined ? {} : { approvals: last.approvals.map(sealedApproval) }),
     });
-    return { ...pending, ...resolved, asked: row.asked, status };
+    const approvals = last?.approvals ?? pending.approvals;
+    return { ...pending, ...resolved, asked: row.asked, needs, approvals, status };
+  });
+}
+
+/** Returns what an escalation needs, as its row has it now. */
+const needsOf = ({ needs }: EscalationTableRow): readonly Need[] => (needs ?? []) as unknown as readonly Need[];
+
+const approvalsOf = ({ approvals }: EscalationTableRow): readonly GivenApproval[] =>
+  (approvals ?? []) as unknown as readonly GivenApproval[];
+
+/** Returns what may have changed of a pending escalation since it was read. */
+const stateOf = (row: EscalationTableRow): Pick<Escalation, "asked" | "needs" | "expiresAtMs" | "askedBy"> => ({
+  asked: row.asked,
+  needs: needsOf(row),
+  expiresAtMs: row.expiresAtMs,
+  askedBy: row.askedBy,
+});
+
+const sealedApproval = ({ by, seq, groups, deputy_of, party }: GivenApproval): SealedApproval => ({
+  by,
+  ...(seq === undefined ? {} : { seq }),
+  groups: [...new Set([...groups, ...deputy_of])].sort(),
+  ...(party === undefined ? {} : { party }),
+});
+
+/**
+ * Counts an approval of an escalation that needs the approvers of rules. One that leaves something missing is sealed, unless it adds
+ * nothing; the last one is sealed with the resolution. Throws FOUR_EYES for whoever asked, and NOT_AN_APPROVER.
+ */
+async function countApproval(
+  { transaction, state, nowMs, nextSeq, seal }: ChangeScope,
+  row: EscalationTableRow,
+  { by, note }: Pick<ResolveCommand, "by" | "note">,
+): Promise<{ readonly isLast: boolean; readonly approvals: readonly GivenApproval[] }> {
+  const { escalationId, agentId, askedBy } = row;
+  const { workspaceId } = state;
+  const needs = needsOf(row);
+  const reader = readerWithin(transaction);
+  await assertAskedBySomeoneElse(reader, workspaceId, row, by, "a rule names approvers, and wants others to approve");
+  const approver = await readApproverOf(reader, workspaceId, by, nowMs);
+  const { party } = approver;
+  const own = {
+    by,
+    ...membershipOf(state, approver, needs),
+    ...(party === undefined ? {} : { party }),
+    at_ms: nowMs,
+    note,
+  };
+  if (!needs.some((need) => countsFor(need, own))) throw notAnApprover(escalationId, needs);
+  const standing = await standingApprovals(reader, workspaceId, approvalsOf(row), askedBy);
+  const others = standing.filter((each) => !isSameParty(each, own));
+  const maker = await makerAmong(
+    reader,
+    workspaceId,
+    by,
+    others.map((each) => each.by),
+  );
+  if (maker !== undefined) throw fourEyes(escalationId, `${maker} has approved`, "a key and who made it approve once");
+  const before = missingNeeds(needs, standing);
+  const after = missingNeeds(needs, [...others, own]);
+  if (after.length === 0) {
+    transaction.assign(row, { approvals: [...others, own] as never, remindAtMs: null });
+    return { isLast: true, approvals: [...others, own] };
+  }
+  // An approval that is there already, or that counts only for what has enough, leaves everything as it is.
+  const isUseful = before.some(
+    (need) => countsFor(need, own) && givenFor(need, [...others, own]) > givenFor(need, standing),
+  );
+  if (!isUseful) return { isLast: false, approvals: standing };
+  const seq = nextSeq();
+  const approvals = [...others, { ...own, seq }];
+  transaction.assign(row, {
+    approvals: approvals as never,
+    updatedSeq: seq,
+    remindAtMs: nextReminder(needs, approvals),
+  });
+  const { groups } = sealedApproval(own);
+  const names = { escalation_id: escalationId, agent_id: agentId };
+  seal({ type: "escalation_approval_given", ...names, note, groups, ...(party === undefined ? {} : { party }) });
+  return { isLast: false, approvals };
+}
+
+/**
+ * Takes an approval back while the escalation is pending; nothing is sealed if the caller has given none. Throws ESCALATION_NOT_FOUND
+ * and ESCALATION_RESOLVED.
+ */
+export async function withdrawApproval(
+  context: EscalationContext,
+  { escalationId, by }: Pick<ResolveCommand, "escalationId" | "by">,
+): Promise<Escalation> {
+  const pending = await getEscalation(context, escalationId, null);
+  return changePending(context, by, escalationId, async ({ transaction, state, nowMs, nextSeq, seal }, row) => {
+    const reader = readerWithin(transaction);
+    const { party } = await readApproverOf(reader, state.workspaceId, by, nowMs);
+    const own = { by, ...(party === undefined ? {} : { party }) };
+    const given = approvalsOf(row);
+    const approvals = given.filter((each) => !isSameParty(each, own));
+    if (approvals.length < given.length) {
+      const updatedSeq = nextSeq();
+      const remindAtMs = nextReminder(needsOf(row), approvals);
+      transaction.assign(row, { approvals: approvals as never, updatedSeq, remindAtMs });
+      seal({ type: "escalation_approval_withdrawn", escalation_id: escalationId, agent_id: row.agentId });
+    }
+    const standing = await standingApprovals(reader, state.workspaceId, approvals, row.askedBy);
+    return { ...pending, ...stateOf(row), approvals: standing };
   });
 }
 
@@ -330,17 +488,30 @@ function alreadyResolved(escalationId: string, status: EscalationStatus): Contro
  */
 export async function assertFourEyes(
   { transaction, state: { settings, workspaceId } }: ChangeScope,
-  { escalationId, askedBy }: EscalationTableRow,
+  row: EscalationTableRow,
   by: string,
 ): Promise<void> {
   if (!settings.four_eyes) return;
-  if (askedBy.includes(by)) throw fourEyes(escalationId, "the key asked for");
-  const shared = await sharedParty(readerWithin(transaction), workspaceId, by, askedBy);
-  if (shared !== undefined) throw fourEyes(escalationId, `the key counts as ${shared}, as one does that asked for`);
+  const reader = readerWithin(transaction);
+  await assertAskedBySomeoneElse(reader, workspaceId, row, by, "the workspace wants another to resolve it");
 }
 
-function fourEyes(escalationId: string, why: string): ControlPlaneError {
-  const message = `${why} escalation \`${escalationId}\`; the workspace wants another to resolve it`;
+/** Throws FOUR_EYES if the key asked for an escalation, or counts as the same party as one that did. */
+async function assertAskedBySomeoneElse(
+  reader: Reader,
+  workspaceId: string,
+  { escalationId, askedBy }: EscalationTableRow,
+  by: string,
+  wanted: string,
+): Promise<void> {
+  if (askedBy.includes(by)) throw fourEyes(escalationId, "the key asked for", wanted);
+  const shared = await sharedParty(reader, workspaceId, by, askedBy);
+  if (shared === undefined) return;
+  throw fourEyes(escalationId, `the key counts as ${shared}, as one does that asked for`, wanted);
+}
+
+function fourEyes(escalationId: string, why: string, wanted: string): ControlPlaneError {
+  const message = `${why} escalation \`${escalationId}\`; ${wanted}`;
   return new ControlPlaneError(ErrorReason.FOUR_EYES, message, { escalation_id: escalationId });
 }
 

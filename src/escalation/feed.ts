@@ -20,7 +20,7 @@ type NewsListener = (news: EscalationNews) => void;
 export type EscalationChangeRow = EscalationRow & {
   readonly seq: number;
   readonly atMs: number;
-  /** Its creation; a further ask, a withdrawal or an extension; or its resolution. */
+  /** Its creation; a further ask, a withdrawal, an extension, one of several approvals or a reminder; or its resolution. */
   readonly kind: "created" | "updated" | "resolved";
 };
 
@@ -28,6 +28,9 @@ const CHANGES: ReadonlySet<ControlChange["type"]> = new Set([
   "escalation_resolved",
   "escalation_withdrawn",
   "escalation_extended",
+  "escalation_approval_given",
+  "escalation_approval_withdrawn",
+  "escalation_reminded",
 ]);
 
 function isChange(event: LedgerEvent): boolean {

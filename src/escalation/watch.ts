@@ -101,7 +101,8 @@ export async function* waitEscalation(
     let kept: Escalation | undefined = await getEscalation(context, escalationId, agentId);
     yield kept;
     if (kept.status !== "pending") return;
-    if (kept.receipt.canonicalBody.length > MAX_KEPT) kept = undefined;
+    // Its approvals change without news, and are read with the resolution.
+    if (kept.receipt.canonicalBody.length > MAX_KEPT || kept.needs.length > 0) kept = undefined;
     for await (const news of live.read(heartbeatMs, signal)) {
       if (news === undefined) {
         yield undefined;

@@ -1,3 +1,4 @@
+import { distinctKeys } from "../policy/approvers.ts";
 import { type Ask, type DecisionRefs, foldDecision, foldFollowUp, isCounted } from "../state/fold.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
@@ -51,9 +52,16 @@ function exceedsBudget({ path, policy }: Outcome): boolean {
   );
 }
 
-function askOf({ escalationId, escalationExpiresAtMs: expiresAtMs, actionDigest = "" }: Outcome): Ask | undefined {
+function askOf({
+  escalationId,
+  escalationExpiresAtMs: expiresAtMs,
+  actionDigest = "",
+  demands,
+}: Outcome): Ask | undefined {
   if (escalationId === undefined) return undefined;
-  return expiresAtMs === undefined ? { escalationId } : { escalationId, created: { actionDigest, expiresAtMs } };
+  const keys = distinctKeys(demands.map(({ groups, at_least: atLeast }) => ({ groups, atLeast })));
+  const ask = keys.length === 0 ? { escalationId } : { escalationId, demands: keys };
+  return expiresAtMs === undefined ? ask : { ...ask, created: { actionDigest, expiresAtMs } };
 }
 
 type Entry = DecisionEntry | FollowUpEntry;
@@ -292,6 +300,12 @@ export class Batch {
   /** Earliest expiry of the escalations that the batch creates, epoch milliseconds; undefined if it creates none. */
   get nextExpiryMs(): number | undefined {
     return earliest(this.outcomes.flatMap(({ escalationExpiresAtMs: at }) => at ?? []));
+  }
+
+  /** Earliest reminder of the escalations that the batch asks for, epoch milliseconds; undefined if there is none. */
+  get nextReminderMs(): number | undefined {
+    const demands = this.outcomes.flatMap((outcome) => outcome.demands);
+    return earliest(demands.flatMap(({ remind_at }) => (remind_at === undefined ? [] : Date.parse(remind_at))));
   }
 
   /** Earliest time at which an outcome that the batch tracks becomes unknown, epoch milliseconds; undefined if it tracks none. */

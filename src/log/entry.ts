@@ -1,6 +1,7 @@
 import type { BudgetState } from "../policy/budget.ts";
 import type { UsedList } from "../policy/lists/used-lists.ts";
 import type { FiredMandate, GuardFinding, LimitState, ObservedMandate } from "../policy/types.ts";
+import type { SealedDemand } from "../state/control-changes.ts";
 import type { Reservation } from "../state/counters/budget-pots.ts";
 import { type DecisionRefs, isCounted, refTextFrom } from "../state/fold.ts";
 import {
@@ -145,6 +146,14 @@ const writeList = objectWriter<UsedList>({
   matched: ({ matched }) => (matched.length === 0 ? undefined : json(matched)),
 });
 
+const writeDemand = objectWriter<SealedDemand>({
+  mandate_id: ({ mandate_id }) => json(mandate_id),
+  rule: ({ rule }) => json(rule),
+  groups: ({ groups }) => json(groups),
+  at_least: ({ at_least }) => json(at_least),
+  remind_at: ({ remind_at }) => json(remind_at),
+});
+
 const writeAction = objectWriter<Sealing>({
   agent_id: ({ action }) => json(action.agentId),
   agent_name: ({ outcome }) => json(outcome.agentName),
@@ -222,6 +231,7 @@ const writeDecision = objectWriter<Sealing>({
   digest_ignores: ({ outcome }) => (outcome.digestIgnores.length === 0 ? undefined : json(outcome.digestIgnores)),
   escalation_id: ({ outcome }) => json(outcome.escalationId),
   escalation_expires_at: ({ outcome: { escalationExpiresAtMs } }) => timeText(escalationExpiresAtMs),
+  approvals_needed: ({ outcome }) => listText(outcome.demands, writeDemand),
   presented_escalation_id: ({ action }) => json(action.escalationId),
   used_escalation_id: ({ outcome }) => json(outcome.usedEscalationId),
 });

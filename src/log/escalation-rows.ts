@@ -1,3 +1,4 @@
+import type { SealedDemand } from "../state/control-changes.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { ChangedEscalationColumn, CreatedEscalationColumn } from "../store/sql/append-entries.ts";
 import type { DecisionEntry } from "./entry.ts";
@@ -22,9 +23,19 @@ interface EscalationRow {
   usedBy: string;
   /** The escalation that a later ask created or joined in its place; empty otherwise. */
   replacedBy: string;
+  /** What the decisions of the batch demand of it. */
+  readonly needs: SealedDemand[];
 }
 
 type Column = (row: EscalationRow) => string | number;
+
+const needsText: Column = ({ needs }) => (needs.length === 0 ? "" : JSON.stringify(needs));
+
+/** Returns the earliest time at which people are reminded, epoch milliseconds; empty for no reminder. */
+const remindAt: Column = ({ needs }) => {
+  const times = needs.flatMap(({ remind_at }) => (remind_at === undefined ? [] : [Date.parse(remind_at)]));
+  return times.length === 0 ? "" : Math.min(...times);
+};
 
 /** The columns of an escalation that a batch creates, each with its value. */
 export const CREATED_COLUMNS: Readonly<Record<CreatedEscalationColumn, Column>> = {
@@ -36,6 +47,8 @@ export const CREATED_COLUMNS: Readonly<Record<CreatedEscalationColumn, Column>> 
   asked: ({ asked }) => asked,
   asked_by: ({ keys }) => JSON.stringify([...keys]),
   updated_seq: ({ lastAsk }) => lastAsk,
+  needs: needsText,
+  remind_at_ms: remindAt,
 };
 
 /** The columns of an earlier escalation that a batch changes, each with its value. */
@@ -46,6 +59,8 @@ export const CHANGED_COLUMNS: Readonly<Record<ChangedEscalationColumn, Column>> 
   asked: ({ asked }) => asked,
   asked_by: ({ keys }) => JSON.stringify([...keys]),
   updated_seq: ({ lastAsk }) => lastAsk,
+  needs: needsText,
+  remind_at_ms: remindAt,
 };
 
 /**
@@ -77,6 +92,7 @@ export function escalationRowsFrom(entries: readonly (DecisionEntry | FollowUpEn
     if (escalationExpiresAtMs !== undefined) created.set(escalationId, rowFrom(action, outcome, index));
     const row = created.get(escalationId) ?? change(escalationId, action, index);
     if (escalationExpiresAtMs === undefined) row.lastAsk = index;
+    row.needs.push(...outcome.demands);
     row.asked += 1;
     row.keys.add(action.keyId);
     if (replacedEscalationId !== undefined) change(replacedEscalationId, action, index).replacedBy = escalationId;
@@ -96,5 +112,6 @@ function rowFrom({ agentId }: Action, outcome: Partial<Outcome>, index: number):
     lastAsk: "",
     usedBy: "",
     replacedBy: "",
+    needs: [],
   };
 }

@@ -1,6 +1,7 @@
 import type { BudgetState } from "../policy/budget.ts";
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision } from "../policy/types.ts";
+import type { SealedDemand } from "../state/control-changes.ts";
 import type { Reservation } from "../state/counters/budget-pots.ts";
 import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
 
@@ -112,6 +113,8 @@ export interface DecisionBody {
   readonly escalation_id?: string;
   /** Set by the decision that created the escalation; absent from those that joined it. */
   readonly escalation_expires_at?: string;
+  /** What rules with approvers demand of the escalation, beyond what earlier decisions of it did. Absent when there is nothing. */
+  readonly approvals_needed?: readonly SealedDemand[];
   readonly used_escalation_id?: string;
   /** Id under which the caller claimed the action with its intercept. Absent otherwise. */
   readonly claim_id?: string;

@@ -21,6 +21,8 @@ export interface LogSurroundings {
   readonly onAppended?: (end: AppendedEnd) => void;
   /** Receives the earliest expiry of escalations that this replica created, epoch milliseconds. MUST NOT throw. */
   readonly onEscalated?: (workspaceId: string, nextExpiryMs: number) => void;
+  /** Receives the earliest reminder of escalations that this replica created, epoch milliseconds. MUST NOT throw. */
+  readonly onReminder?: (workspaceId: string, nextMs: number) => void;
   /** Receives the earliest time at which an outcome that this replica tracks becomes unknown, epoch milliseconds. MUST NOT throw. */
   readonly onTracked?: (workspaceId: string, nextDueMs: number) => void;
   /** Receives the escalations that this replica resolved. MUST NOT throw. */

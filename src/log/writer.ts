@@ -635,7 +635,9 @@ export class WorkspaceLog {
       this.#settle(batch);
       this.#loaded.announce(batch.events());
       this.#notifyAppended(batch.endSeq, batch.isAwaited ? "decisions" : undefined);
-      const { nextExpiryMs, nextOutcomeDueMs } = batch;
+      const { nextExpiryMs, nextReminderMs, nextOutcomeDueMs } = batch;
+      if (nextReminderMs !== undefined)
+        runApart(() => this.#surroundings.onReminder?.(this.workspaceId, nextReminderMs));
       if (nextOutcomeDueMs !== undefined)
         runApart(() => this.#surroundings.onTracked?.(this.workspaceId, nextOutcomeDueMs));
       if (nextExpiryMs !== undefined) runApart(() => this.#surroundings.onEscalated?.(this.workspaceId, nextExpiryMs));

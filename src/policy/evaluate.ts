@@ -1,3 +1,4 @@
+import { demandOf, demandsOf } from "./approvers.ts";
 import { type BudgetReading, budgetStateFrom, type CompiledBudget, paymentOf } from "./budget.ts";
 import { countedAgents, ruleCoversAgent } from "./coverage.ts";
 import { toolKey } from "./names.ts";
@@ -59,7 +60,8 @@ export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
   const [winner] = sorted;
   const missingChecks = [...context.checks.missing];
   const lists = context.checks.lists.used;
-  if (winner === undefined) return { decision: undefined, reasons: [], missingChecks, lists, ...collected };
+  if (winner === undefined)
+    return { decision: undefined, reasons: [], demands: [], missingChecks, lists, ...collected };
   const { decision, mandate, rule } = winner;
   const passes = decision === "allow" || plan.asksGuard ? NONE_PASSES : passTest(plan, context);
   const reasons: PolicyReason[] = [];
@@ -67,7 +69,8 @@ export function evaluate(plan: Plan, context: EvaluationContext): PolicyResult {
     if (reasons.length >= MAX_REASONS) break;
     reasons.push(...reasonsFrom(fired, decision, passes));
   }
-  return { decision, winner: { mandate, rule }, reasons, missingChecks, lists, ...collected };
+  const demands = decision === "escalate" ? demandsFrom(sorted) : [];
+  return { decision, winner: { mandate, rule }, reasons, demands, missingChecks, lists, ...collected };
 }
 
 /**
@@ -184,6 +187,12 @@ function firstOf<T, R>(items: readonly T[], find: (item: T) => R | undefined): R
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** Returns what the rules ask for that escalate an action, in their order. */
+function demandsFrom(fired: readonly FiredRule[]): PolicyResult["demands"] {
+  const escalating = fired.filter(({ decision }) => decision === "escalate");
+  return demandsOf(escalating.map(({ mandate, rule }) => demandOf(mandate.id, rule)));
 }
 
 function firedRule(mandate: CompiledMandate, rule: CompiledRule, finding: Finding): FiredRule {

@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
+import type { ApprovalDemand, ApproverGroupLookup } from "./approvers.ts";
 import type {
   BudgetReading,
   BudgetState,
@@ -96,6 +97,8 @@ export interface ToolLookup {
   readonly names?: Iterable<string>;
   /** The named lists, which conditions compare with. Default: no lists. */
   readonly lists?: ListLookup;
+  /** The approver groups, which rules that escalate name. Default: no groups. */
+  readonly approverGroups?: ApproverGroupLookup;
 }
 
 /** Result of `compileRules`: the rules in the order given, or all violations in the order of their paths. */
@@ -474,6 +477,11 @@ export interface PolicyResult {
   readonly guards: readonly GuardFinding[];
   /** Every list that an evaluated rule looked into, by name. */
   readonly lists: readonly UsedList[];
+  /**
+   * Approvals that the rules of enforcing mandates ask for which fired and escalate, the rule that decided first. Empty if none names
+   * approvers, or if the decision is another.
+   */
+  readonly demands: readonly ApprovalDemand[];
   /** Checks that would have taken too long. Their rules fired, unless they allow. */
   readonly missingChecks: readonly LongCheck[];
 }

@@ -17,6 +17,7 @@ export interface RuleViolation {
 
 /** Every reason for which a mandate does not compile, with its meaning. The words are stable. */
 export const RULE_VIOLATION_REASONS = {
+  APPROVER_GROUP_NOT_FOUND: "there is no approver group of the name that `approvers` gives",
   CONDITIONS_MISSING: "the rule needs conditions and has none",
   CONDITION_FIELD_NOT_APPLICABLE: "the field has no meaning for a rule of this type",
   CONDITION_OPERATOR_UNKNOWN: "conditions are joined by `AND` or `OR`",
@@ -57,6 +58,7 @@ export const RULE_VIOLATION_REASONS = {
   TIME_INVALID: "the time is not written as `HH:MM`",
   TIME_ZONE_MISSING: "a schedule names no time zone",
   TIME_ZONE_UNKNOWN: "there is no such time zone",
+  TOO_FEW_APPROVERS: "`approvers` asks for more people than its groups have",
   TOOL_MISSING: "a rule on arguments, or a sum of a budget, names no tool",
   ON_MISSING_UNKNOWN: "`on_missing` is neither `ignore` nor `violate`",
   TOOL_NAME_INVALID: "a rule names a tool by a name that no tool can have",

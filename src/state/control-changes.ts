@@ -167,6 +167,42 @@ export type SealedProposal = {
   readonly expires_at: string;
 };
 
+/** An approver group as sealed. */
+export type SealedApproverGroup = {
+  readonly name: string;
+  readonly description: string;
+  /** People and owners of keys, sorted. */
+  readonly members: readonly string[];
+  /** Groups of identity providers, sorted. */
+  readonly oidc_groups: readonly { readonly issuer: string; readonly group: string }[];
+  /** People and owners of keys who count once an escalation was reminded of, sorted. */
+  readonly deputies: readonly string[];
+};
+
+/** What a rule that escalates an action asks for, as sealed. */
+export type SealedDemand = {
+  readonly mandate_id: string;
+  /** Path of the rule in the mandate. */
+  readonly rule: string;
+  /** Approver groups, of which a member of one counts; empty for every operator. */
+  readonly groups: readonly string[];
+  readonly at_least: number;
+  /** RFC 3339 UTC, from which people are reminded. Absent for no reminder. */
+  readonly remind_at?: string;
+};
+
+/** An approval that one of several people gave, as sealed with the last one. */
+export type SealedApproval = {
+  /** Key or person. */
+  readonly by: string;
+  /** Log index of its entry; absent for the last one, which has none of its own. */
+  readonly seq?: number;
+  /** Groups, of those that the escalation asks for, that the approver counts in. */
+  readonly groups: readonly string[];
+  /** Person or owner that the key counts as; absent for a key that counts as itself, where one person is enough. */
+  readonly party?: string;
+};
+
 /** A public key that the service signs with, as sealed. */
 export type SealedSigningKey = {
   /** RFC 7638 thumbprint. */
@@ -372,6 +408,8 @@ export type ControlChange =
       readonly needed: number;
     }
   | { readonly type: "proposal_rejected"; readonly proposal_id: string; readonly note: string }
+  | { readonly type: "approver_group_changed"; readonly approver_group: SealedApproverGroup }
+  | { readonly type: "approver_group_deleted"; readonly name: string }
   | {
       readonly type: "escalation_resolved";
       readonly escalation_id: string;
@@ -388,6 +426,32 @@ export type ControlChange =
       readonly edit?: SealedEdit;
       /** Approval: the escalation whose edit asked for this one. */
       readonly edited_from?: string;
+      /** Approval that rules' approvers gave together: all that count, in their order. */
+      readonly approvals?: readonly SealedApproval[];
+    }
+  | {
+      /** One of several approvals that an escalation needs; the last is an `escalation_resolved`. */
+      readonly type: "escalation_approval_given";
+      readonly escalation_id: string;
+      readonly agent_id: string;
+      readonly note: string | null;
+      /** Groups, of those that the escalation asks for, that the approver counts in. */
+      readonly groups: readonly string[];
+      readonly party?: string;
+    }
+  | {
+      /** The author takes back their approval. */
+      readonly type: "escalation_approval_withdrawn";
+      readonly escalation_id: string;
+      readonly agent_id: string;
+    }
+  | {
+      /** People are reminded of a pending escalation; deputies of the groups count from here on. */
+      readonly type: "escalation_reminded";
+      readonly escalation_id: string;
+      readonly agent_id: string;
+      /** Groups of the demands that are due and not met, sorted. */
+      readonly groups: readonly string[];
     }
   | {
       /** More time for a pending escalation. */

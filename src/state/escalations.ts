@@ -12,6 +12,8 @@ export interface EscalationState {
   status: EscalationStatus;
   /** Decision that used the approval up; null while it is unused. */
   usedBy: string | null;
+  /** Approvals that it needs where rules name approvers, as `demandKey` gives them; an approval gave all of them. Default: none. */
+  demands?: readonly string[];
   /** Epoch milliseconds. Pending: until then it can be approved. Approved: until then the approval can be used. */
   expiresAtMs: number;
 }
@@ -86,6 +88,21 @@ export class Escalations {
     escalation.status = status;
     escalation.expiresAtMs = expiresAtMs ?? escalation.expiresAtMs;
     this.put(escalation);
+  }
+
+  /** Adds what a later ask demands of a pending escalation. Returns how it was before; undefined if it is not pending. */
+  addDemands(escalationId: string, added: readonly string[]): readonly string[] | undefined {
+    const escalation = this.#pending.get(escalationId);
+    if (escalation === undefined) return undefined;
+    const before = escalation.demands ?? [];
+    escalation.demands = [...before, ...added];
+    return before;
+  }
+
+  /** Sets what a pending escalation demands. */
+  setDemands(escalationId: string, demands: readonly string[]): void {
+    const escalation = this.#pending.get(escalationId);
+    if (escalation !== undefined) escalation.demands = demands;
   }
 
   /** Moves the expiry of a pending escalation. */

@@ -30,6 +30,8 @@ export interface Ask {
   readonly escalationId: string;
   /** Set if the request created the escalation; otherwise it joined one that was pending. */
   readonly created?: { readonly actionDigest: string; readonly expiresAtMs: number };
+  /** Approvals that the request demands and no request of the escalation before did, as `demandKey` gives them. Default: none. */
+  readonly demands?: readonly string[];
 }
 
 /** References of a decision, which the column `ref_id` keeps for replicas that fold the decision. */
@@ -58,8 +60,8 @@ export const OVERDRAWN = "over";
 const POT = "pot:";
 
 /**
- * Writes the references of a decision: ids and `pot:<key>:<millionths>`, or `ask:<id>`, or `new:<action digest>:<expiry>`; empty for none. `kept ` stands
- * before those of a decision that changes no trust, and `over ` first of all where an approval let the action exceed a budget.
+ * Writes the references of a decision: ids and `pot:<key>:<millionths>`, or `ask:<id>`, or `new:<action digest>:<expiry>`, the last two followed by
+ * `:<demands>` where the decision brings any; empty for none. `kept ` stands before those of a decision that changes no trust, and `over ` first of all where an approval let the action exceed a budget.
  */
 export function refTextFrom({ isOverdrawn = false, keepsTrust = false, ...refs }: DecisionRefs): string {
   const text = keepsTrust ? KEPT + plainRefText(refs) : plainRefText(refs);
@@ -71,9 +73,11 @@ function plainRefText({ usedIds, ask, reservations = [] }: DecisionRefs): string
     if (reservations.length === 0) return usedIds.length === 0 ? "" : usedIds.join(" ");
     return [...usedIds, ...reservations.map(({ pot, millionths }) => `${POT}${pot}:${millionths}`)].join(" ");
   }
-  return ask.created === undefined
-    ? `ask:${ask.escalationId}`
-    : `new:${ask.created.actionDigest}:${ask.created.expiresAtMs}`;
+  const { demands = [], created } = ask;
+  const added = demands.length === 0 ? "" : `:${demands.join(",")}`;
+  return created === undefined
+    ? `ask:${ask.escalationId}${added}`
+    : `new:${created.actionDigest}:${created.expiresAtMs}${added}`;
 }
 
 /** Reads the references of a decision; the reverse of `refTextFrom`. */
@@ -82,12 +86,18 @@ export function refsFromText(text: string | null, decisionId: string): DecisionR
   if (text.startsWith(`${OVERDRAWN} `))
     return { ...refsFromText(text.slice(OVERDRAWN.length + 1), decisionId), isOverdrawn: true };
   if (text.startsWith(KEPT)) return { ...refsFromText(text.slice(KEPT.length), decisionId), keepsTrust: true };
-  if (text.startsWith("ask:")) return { usedIds: NO_IDS, ask: { escalationId: text.slice("ask:".length) } };
+  if (text.startsWith("ask:")) {
+    const [, escalationId = "", added] = text.split(":");
+    return { usedIds: NO_IDS, ask: { escalationId, ...demandsFromText(added) } };
+  }
   if (!text.startsWith("new:")) return wordRefs(text.split(" "));
-  const [, actionDigest = "", expiresAt] = text.split(":");
+  const [, actionDigest = "", expiresAt, added] = text.split(":");
   const created = { actionDigest, expiresAtMs: Number(expiresAt) };
-  return { usedIds: NO_IDS, ask: { escalationId: escalationIdOf(decisionId), created } };
+  return { usedIds: NO_IDS, ask: { escalationId: escalationIdOf(decisionId), created, ...demandsFromText(added) } };
 }
+
+const demandsFromText = (text: string | undefined): Pick<Ask, "demands"> =>
+  text === undefined ? {} : { demands: text.split(",") };
 
 function wordRefs(words: readonly string[]): DecisionRefs {
   const pots = words.filter((word) => word.startsWith(POT));
@@ -153,7 +163,8 @@ export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journ
   state.sequences.record(agentId, actionType, at, decision, journal?.undo);
   const { usedIds, ask, reservations } = entry.refs;
   if (reservations !== undefined) state.budgets.record(reservations, { agentId, principalId }, at, journal?.undo);
-  if (ask?.created !== undefined) openEscalation(state, agentId, ask.escalationId, ask.created, journal);
+  if (ask?.created !== undefined) openEscalation(state, agentId, ask, ask.created, journal);
+  else if (ask?.demands !== undefined) widenEscalation(state, ask.escalationId, ask.demands, journal);
   for (const id of usedIds) {
     if (id.startsWith("esc_")) useEscalation(state, id, entry.decisionId, journal);
     else useAuthority(state, id, entry.seq + 1, journal);
@@ -169,12 +180,22 @@ function useAuthority(state: WorkspaceState, id: string, nextSeq: number, journa
 function openEscalation(
   { escalations }: WorkspaceState,
   agentId: string,
-  escalationId: string,
+  { escalationId, demands = [] }: Ask,
   created: NonNullable<Ask["created"]>,
   journal: StateJournal | undefined,
 ): void {
-  escalations.put({ escalationId, agentId, ...created, status: "pending", usedBy: null });
+  escalations.put({ escalationId, agentId, ...created, demands, status: "pending", usedBy: null });
   journal?.undo.push(() => void escalations.remove(escalationId));
+}
+
+function widenEscalation(
+  { escalations }: WorkspaceState,
+  escalationId: string,
+  added: readonly string[],
+  journal: StateJournal | undefined,
+): void {
+  const before = escalations.addDemands(escalationId, added);
+  if (before !== undefined) journal?.undo.push(() => escalations.setDemands(escalationId, before));
 }
 
 function useEscalation(
@@ -270,11 +291,16 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   proposal_accepted: nothing,
   proposal_rejected: nothing,
   list_changed: (state, { list }, { atMs }) => state.lists.fold(list, atMs),
+  approver_group_changed: (state, { approver_group }, { atMs }) => state.approverGroups.fold(approver_group, atMs),
+  approver_group_deleted: (state, { name }) => state.approverGroups.remove(name),
   escalation_resolved(state, { escalation_id, resolution, expires_at }) {
     const expiresAtMs = expires_at === undefined ? undefined : Date.parse(expires_at);
     state.escalations.resolve(escalation_id, resolution, expiresAtMs);
   },
   escalation_withdrawn: nothing,
+  escalation_approval_given: nothing,
+  escalation_approval_withdrawn: nothing,
+  escalation_reminded: nothing,
   escalation_extended: (state, { escalation_id, expires_at }) =>
     state.escalations.extend(escalation_id, Date.parse(expires_at)),
   key_created: nothing,

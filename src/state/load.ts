@@ -1,10 +1,12 @@
 import type { Pool } from "pg";
 import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { distinctKeys } from "../policy/approvers.ts";
 import type { Json } from "../store/entities.ts";
 import { readLists } from "../store/sql/lists.ts";
 import {
   readAgents,
+  readApproverGroups,
   readAuthority,
   readDepartments,
   readEndedGrant,
@@ -25,7 +27,9 @@ import type {
   ControlChange,
   OutcomeTracking,
   SealedAgent,
+  SealedApproverGroup,
   SealedAuthority,
+  SealedDemand,
   SealedMandate,
   SealedTool,
 } from "./control-changes.ts";
@@ -111,10 +115,30 @@ async function loadAuthority(client: Reader, state: WorkspaceState): Promise<voi
   }
 }
 
+/** What an escalation needs, as its row has it; null where rules name no approvers. */
+interface NeedsRow {
+  readonly needs: readonly SealedDemand[] | null;
+}
+
+const demandKeysOf = (needs: NeedsRow["needs"]): readonly string[] =>
+  distinctKeys((needs ?? []).map(({ groups, at_least: atLeast }) => ({ groups, atLeast })));
+
+async function loadApproverGroups(client: Reader, { workspaceId, approverGroups }: WorkspaceState): Promise<void> {
+  type Row = Omit<SealedApproverGroup, "oidc_groups"> & {
+    oidcGroups: SealedApproverGroup["oidc_groups"];
+    createdAtMs: number;
+    updatedAtMs: number;
+  };
+  for await (const row of rowsOf<Row>(client, readApproverGroups, [workspaceId])) {
+    const { oidcGroups: oidc_groups, createdAtMs, updatedAtMs, ...sealed } = row;
+    approverGroups.put({ ...sealed, oidc_groups }, { createdAtMs, updatedAtMs });
+  }
+}
+
 async function loadPendingEscalations(client: Reader, { workspaceId, escalations }: WorkspaceState): Promise<void> {
-  type Row = Pick<EscalationState, "escalationId" | "agentId" | "actionDigest" | "expiresAtMs">;
-  for await (const row of rowsOf<Row>(client, readPendingStates, [workspaceId])) {
-    escalations.put({ ...row, status: "pending", usedBy: null });
+  type Row = Pick<EscalationState, "escalationId" | "agentId" | "actionDigest" | "expiresAtMs"> & NeedsRow;
+  for await (const { needs, ...row } of rowsOf<Row>(client, readPendingStates, [workspaceId])) {
+    escalations.put({ ...row, demands: demandKeysOf(needs), status: "pending", usedBy: null });
   }
 }
 
@@ -229,6 +253,7 @@ export async function loadSnapshot(client: Reader, workspaceId: string): Promise
   await loadDepartments(client, state);
   // Before the mandates, which are compiled against them.
   await loadLists(client, state);
+  await loadApproverGroups(client, state);
   await loadPolicies(client, state);
   await loadSigningKeys(client, state);
   requireCounters(state, state.seq);
@@ -267,9 +292,10 @@ export async function loadEscalation(
   workspaceId: string,
   escalationId: string,
 ): Promise<EscalationState | undefined> {
-  type Row = Omit<EscalationState, "escalationId" | "status"> & { status: number };
+  type Row = Omit<EscalationState, "escalationId" | "status" | "demands"> & { status: number } & NeedsRow;
   const { rows } = await reader.query<Row>({ ...readEscalation, values: [workspaceId, escalationId] });
   const [row] = rows;
   if (row === undefined) return undefined;
-  return { escalationId, ...row, status: escalationStatusFromNumber(row.status) };
+  const { needs, ...facts } = row;
+  return { escalationId, ...facts, demands: demandKeysOf(needs), status: escalationStatusFromNumber(row.status) };
 }

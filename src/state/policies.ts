@@ -17,6 +17,7 @@ import type {
   ToolSchema,
 } from "../policy/types.ts";
 import { digestOf } from "../tree/canonical.ts";
+import { ApproverGroups } from "./approver-groups.ts";
 import type { ControlChange, SealedMandate, SealedTool } from "./control-changes.ts";
 import { Lists } from "./lists.ts";
 
@@ -128,18 +129,21 @@ export class Policies {
   readonly #packs = new Map<string, PackState>();
   readonly #prepared = new WeakMap<SealedMandate, PreparedMandate>();
   readonly #lists: Lists;
+  readonly #approverGroups: ApproverGroups;
   #toolsRevision = 0;
-  /** Finds the current schema of a tool by name, and the lists. */
+  /** Finds the current schema of a tool by name, the lists, and the approver groups. */
   readonly lookup: ToolLookup;
   /** Undefined until first use: a cold start puts every mandate before it decides anything. */
   #policySet: PolicySet | undefined;
 
-  /** `lists`: default none. */
-  constructor(lists = new Lists()) {
+  /** `lists` and `approverGroups`: default none. */
+  constructor(lists = new Lists(), approverGroups = new ApproverGroups()) {
     this.#lists = lists;
+    this.#approverGroups = approverGroups;
     this.lookup = Object.defineProperties((name: string) => this.tool(name)?.schema, {
       names: { get: () => [...this.#tools.values()].map(({ sealed }) => sealed.name) },
       lists: { value: lists },
+      approverGroups: { value: approverGroups },
     });
   }
 
@@ -175,9 +179,9 @@ export class Policies {
     return [...this.#mandates.values()].filter((mandate) => mandate.pack === pack);
   }
 
-  /** Increases with every version of a tool and with every list. Rules compiled at the same revision compile to the same result. */
+  /** Increases with every version of a tool, every list and every approver group. Rules compiled at the same revision compile to the same result. */
   get revision(): number {
-    return this.#toolsRevision + this.#lists.revision;
+    return this.#toolsRevision + this.#lists.revision + this.#approverGroups.revision;
   }
 
   /** Returns the mandates in force, for deciding. */

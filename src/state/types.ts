@@ -4,6 +4,7 @@ import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
 import type { AgentStatus } from "./agents.ts";
+import type { SealedDemand } from "./control-changes.ts";
 import type { Reservation } from "./counters/budget-pots.ts";
 import type { EscalationStatus } from "./escalations.ts";
 import type { OutcomeStatus } from "./outcomes.ts";
@@ -185,6 +186,8 @@ export interface Outcome {
   readonly escalationId: string | undefined;
   /** Time at which the escalation expires, if the decision creates it. */
   readonly escalationExpiresAtMs: number | undefined;
+  /** What rules with approvers demand of the escalation, beyond what earlier requests did. Empty if none does. */
+  readonly demands: readonly SealedDemand[];
   /** Approved escalation of this very action that is no longer usable; its asker joins `escalationId` instead. */
   readonly replacedEscalationId: string | undefined;
   /** Approved escalation that the decision uses up. */

@@ -1,5 +1,6 @@
 import type { Frontier } from "../tree/merkle.ts";
 import { type AgentState, createPatternCache, Departments, type PatternCache } from "./agents.ts";
+import { ApproverGroups } from "./approver-groups.ts";
 import { AuthorityIndex } from "./authority.ts";
 import type { SealedWorkspace } from "./control-changes.ts";
 import { BudgetPots } from "./counters/budget-pots.ts";
@@ -35,6 +36,7 @@ export interface WorkspaceState {
   readonly agents: Map<string, AgentState>;
   readonly departments: Departments;
   readonly lists: Lists;
+  readonly approverGroups: ApproverGroups;
   readonly policies: Policies;
   readonly windows: VelocityWindows;
   readonly sequences: OrderedSequences;
@@ -57,6 +59,7 @@ export function createWorkspaceState(
   const agents = new Map<string, AgentState>();
   const departments = new Departments(agents);
   const lists = new Lists();
+  const approverGroups = new ApproverGroups();
   return {
     workspaceId: settings.workspace_id,
     settings,
@@ -65,7 +68,8 @@ export function createWorkspaceState(
     agents,
     departments,
     lists,
-    policies: new Policies(lists),
+    approverGroups,
+    policies: new Policies(lists, approverGroups),
     windows: new VelocityWindows(departments, settings.workspace_id),
     sequences: new OrderedSequences(departments),
     budgets: new BudgetPots(departments, settings.workspace_id),

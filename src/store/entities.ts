@@ -335,7 +335,8 @@ export const MandateTestEntity = defineEntity({
 
 /**
  * State of an escalation; its action is in the log entry `createdSeq`. `expiresAtMs` is the end of the approval once approved.
- * `askedBy` holds the keys that asked, `updatedSeq` the log index of the last further ask or withdrawal.
+ * `askedBy` holds the keys that asked, `updatedSeq` the log index of the last further ask or withdrawal. `needs` are the demands of
+ * rules with approvers, null without any, `approvals` those given so far, and `remindAtMs` the next reminder.
  */
 export const EscalationEntity = defineEntity({
   name: "Escalation",
@@ -361,6 +362,9 @@ export const EscalationEntity = defineEntity({
     extendedUntilMs: p.bigint("number").nullable(),
     editedArguments: p.text().nullable(),
     editedFrom: p.text().nullable(),
+    needs: p.json<Json>().nullable(),
+    approvals: p.json<Json>().nullable(),
+    remindAtMs: p.bigint("number").nullable(),
   },
 });
 
@@ -530,6 +534,22 @@ export const NotificationPreferenceEntity = defineEntity({
   },
 });
 
+/** A group of people whose approvals rules ask for. `members` and `deputies` name people and owners of keys. */
+export const ApproverGroupEntity = defineEntity({
+  name: "ApproverGroup",
+  tableName: "approver_group",
+  properties: {
+    workspaceId: p.text().primary(),
+    name: p.text().primary(),
+    description: p.text(),
+    members: p.json<Json>(),
+    oidcGroups: p.json<Json>(),
+    deputies: p.json<Json>(),
+    createdAtMs: p.bigint("number"),
+    updatedAtMs: p.bigint("number"),
+  },
+});
+
 /** Every entity, for the ORM's configuration. */
 export const ENTITIES = [
   WorkspaceEntity,
@@ -551,6 +571,7 @@ export const ENTITIES = [
   ProposalEntity,
   MandateTestEntity,
   EscalationEntity,
+  ApproverGroupEntity,
   AuthorityEntity,
   RevocationEntity,
   IncidentEntity,

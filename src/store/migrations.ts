@@ -727,6 +727,29 @@ const PROPOSALS = [
   "create index proposal_newest on proposal (workspace_id, created_seq desc)",
 ];
 
+/**
+ * Approver groups, and the approvals that an escalation needs and has, as JSON arrays. `remind_at_ms` is the next time at which people
+ * are reminded.
+ */
+const APPROVERS = [
+  `create table approver_group (
+    workspace_id text collate "C" not null,
+    name text collate "C" not null,
+    description text not null,
+    members jsonb not null,
+    oidc_groups jsonb not null,
+    deputies jsonb not null,
+    created_at_ms bigint not null,
+    updated_at_ms bigint not null,
+    primary key (workspace_id, name)
+  )`,
+  `alter table escalation
+    add column needs jsonb,
+    add column approvals jsonb,
+    add column remind_at_ms bigint`,
+  "create index escalation_reminder on escalation (workspace_id, remind_at_ms) where status = 1 and remind_at_ms is not null",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -758,4 +781,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0026-people-of-admins", statements: PEOPLE_OF_ADMINS },
   { name: "0027-notifications", statements: NOTIFICATIONS },
   { name: "0028-proposals", statements: PROPOSALS },
+  { name: "0029-approvers", statements: APPROVERS },
 ];

@@ -15,6 +15,7 @@ export type EventName =
   | "agent.revoked"
   | "escalation.created"
   | "escalation.resolved"
+  | "escalation.reminder"
   | "decision.blocked"
   | "tool.changed"
   | "definition.changed"
@@ -69,6 +70,7 @@ const joins = ({ escalation_id, escalation_expires_at }: DecisionBody): boolean 
 export const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = new Map([
   ["agent_revoked", "agent.revoked"],
   ["escalation_resolved", "escalation.resolved"],
+  ["escalation_reminded", "escalation.reminder"],
   ["tool_registered", "tool.changed"],
   ["tool_described", "tool.changed"],
   ["mcp_tool_changed", "tool.changed"],
@@ -142,6 +144,10 @@ function dataFromChange(change: ChangeBody): EventData {
         ...(edit === undefined ? {} : { edited: true, replaced_by: edit.replaced_by ?? null }),
         ...(edited_from === undefined ? {} : { edited_from }),
       };
+    }
+    case "escalation_reminded": {
+      const { escalation_id, agent_id, groups } = change;
+      return { escalation_id, agent_id, status: "pending", groups };
     }
     case "tool_registered":
     case "tool_described": {

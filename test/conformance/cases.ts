@@ -91,6 +91,7 @@ export const UNARY_FILES = [
   "expressions",
   "lists",
   "proposals",
+  "approver-groups",
   "enforcement",
   "dry-runs",
   "escalations",

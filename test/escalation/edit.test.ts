@@ -193,7 +193,9 @@ describe("editing an escalation", () => {
       expect(escalation).to.include({ status: REJECTED, resolvedBy: "key_two", replacedBy: replacement?.escalationId });
       expect(replacement).to.include({ status: PENDING, asked: 1, editedFrom: escalationId });
       const edited = replacement?.escalationId ?? "";
-      expect(await get(edited, workspace.replicas[1])).to.deep.equal(replacement);
+      expect(replacement?.awaitsCaller, "the editor").to.equal(false);
+      const toAnother = { ...replacement, awaitsCaller: true };
+      expect(await get(edited, workspace.replicas[1])).to.deep.equal(toAnother);
       const presented = await workspace.enforcement.intercept(
         { ...payment(22), escalationId: edited },
         operator("key_one"),

@@ -2,6 +2,7 @@
  * The longest trials, by name: `npm run fire -- failover`. Each prints its figures and ends with 1 when one of its promises does
  * not hold. `test/fire/README.md` says what each promises.
  */
+import { fireApprovals } from "./fire-approvals.ts";
 import { fireFailover } from "./fire-failover.ts";
 import { fireFaults } from "./fire-faults.ts";
 import { fireFuzz } from "./fire-fuzz.ts";
@@ -11,6 +12,7 @@ import { fireStreams } from "./fire-streams.ts";
 import { fireKills, fireWorkspaces } from "./fire-workspaces.ts";
 
 const FIRES: Readonly<Record<string, (args: readonly string[]) => Promise<boolean>>> = {
+  approvals: fireApprovals,
   failover: fireFailover,
   faults: fireFaults,
   fuzz: fireFuzz,

@@ -146,6 +146,11 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
   escalation_resolved: resolveNaively,
   escalation_withdrawn: () => undefined,
   escalation_extended: extendNaively,
+  escalation_approval_given: () => undefined,
+  escalation_approval_withdrawn: () => undefined,
+  escalation_reminded: () => undefined,
+  approver_group_changed: () => undefined,
+  approver_group_deleted: () => undefined,
   workspace_updated(state, { workspace }: { workspace: NaiveSettings }) {
     state.settings = workspace;
   },

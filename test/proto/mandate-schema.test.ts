@@ -25,6 +25,7 @@ const TOOLS = Object.assign(() => tool, { lists: NAMED_LISTS });
 
 /** Reasons that a schema knows nothing of: they depend on tools, lists, expressions, or more than one value. */
 const BEYOND: ReadonlySet<RuleViolationReason> = new Set<RuleViolationReason>([
+  "APPROVER_GROUP_NOT_FOUND",
   "CURRENCY_INVALID",
   "CURRENCY_NOT_FITTING",
   "CURRENCY_NOT_IN_SCHEMA",
@@ -40,6 +41,7 @@ const BEYOND: ReadonlySet<RuleViolationReason> = new Set<RuleViolationReason>([
   "RANGE_NOT_ORDERED",
   "SCHEMA_NOT_CHECKABLE",
   "TIME_ZONE_UNKNOWN",
+  "TOO_FEW_APPROVERS",
   "TOOL_NAME_INVALID",
   "TOOL_NOT_REGISTERED",
   "VALUE_NOT_IN_ENUM",

@@ -132,6 +132,7 @@ export function escalationsWith(functions: Partial<Escalations>): ReturnType<typ
     getEscalation: notTested,
     getEscalationContext: notTested,
     resolveEscalation: notTested,
+    withdrawApproval: notTested,
     withdrawEscalation: notTested,
     editEscalation: notTested,
     extendEscalation: notTested,

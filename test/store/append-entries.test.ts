@@ -40,6 +40,8 @@ const NOTHING_CREATED = {
   asked: null,
   asked_by: null,
   updated_seq: null,
+  needs: null,
+  remind_at_ms: null,
 };
 const NOTHING_CHANGED = {
   escalation_id: null,
@@ -48,6 +50,8 @@ const NOTHING_CHANGED = {
   asked: null,
   asked_by: null,
   updated_seq: null,
+  needs: null,
+  remind_at_ms: null,
 };
 
 const NOTHING_TRACKED = { decision_id: null, decision_seq: null, agent_id: null, status: null, due_at_ms: null };

@@ -19,6 +19,7 @@ import { Registry } from "prom-client";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentService } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { ApproverGroupService } from "../../gen/agentcontrol/v1/approver_group_service_pb.js";
 import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { DepartmentService } from "../../gen/agentcontrol/v1/department_service_pb.js";
 import { AskRequestSchema, DryRunService } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
@@ -45,6 +46,7 @@ import { VaultService } from "../../gen/agentcontrol/v1/vault_service_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
 import { createAdminService } from "../../src/api/admin-service.ts";
 import { createAgentService } from "../../src/api/agent-service.ts";
+import { createApproverGroupService } from "../../src/api/approver-group-service.ts";
 import { createAuthorityService } from "../../src/api/authority-service.ts";
 import type { Caller } from "../../src/api/context.ts";
 import { createDepartmentService } from "../../src/api/department-service.ts";
@@ -123,6 +125,7 @@ export interface Replica {
   readonly incidents: ServiceClient<typeof IncidentService>;
   readonly lists: ServiceClient<typeof ListService>;
   readonly proposals: ServiceClient<typeof ProposalService>;
+  readonly approverGroups: ServiceClient<typeof ApproverGroupService>;
   readonly mandates: ServiceClient<typeof MandateService>;
   readonly revocations: ServiceClient<typeof RevocationService>;
   readonly tools: ServiceClient<typeof ToolService>;
@@ -258,6 +261,7 @@ function servicesOf(
     createEscalationService({ logs, pool, guard, checker, heartbeatMs }),
     createIncidentService(database),
     createListService({ logs, database }),
+    createApproverGroupService({ logs, pool: database.pool }),
     createMandateService({ logs, database }),
     createProposalService({ logs, database, rates: { forget: () => undefined } }),
     createRevocationService(parts),
@@ -308,6 +312,7 @@ async function createReplica(
     incidents: client(IncidentService),
     lists: client(ListService),
     proposals: client(ProposalService),
+    approverGroups: client(ApproverGroupService),
     mandates: client(MandateService),
     revocations: client(RevocationService),
     tools: client(ToolService),

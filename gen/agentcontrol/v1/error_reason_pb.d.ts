@@ -263,6 +263,16 @@ export enum ErrorReason {
   NOT_AN_ASKER = 36,
 
   /**
+   * The escalation needs the approval of people in groups that the key's owner is in none of, or of several people and the key has no
+   * owner.
+   * Example: "the key counts for none of what escalation `esc_1` needs: `rules[0]` wants 2 of `finance`".
+   * PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_NOT_AN_APPROVER = 39;
+   */
+  NOT_AN_APPROVER = 39,
+
+  /**
    * The key's workspace has no such agent.
    * Example: "no agent `agt_unknown`".
    * NOT_FOUND, 404.
@@ -414,6 +424,15 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_PROPOSAL_NOT_FOUND = 56;
    */
   PROPOSAL_NOT_FOUND = 56,
+
+  /**
+   * The key's workspace has no such approver group.
+   * Example: "no approver group `finance`".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_APPROVER_GROUP_NOT_FOUND = 131;
+   */
+  APPROVER_GROUP_NOT_FOUND = 131,
 
   /**
    * A department of this name exists.
@@ -595,6 +614,15 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_PROPOSALS_FULL = 79;
    */
   PROPOSALS_FULL = 79,
+
+  /**
+   * A mandate in force names the approver group, which cannot be deleted or get fewer members than a rule asks for.
+   * Example: "approver group `finance` is named by mandate `large payments`; archive or change it first".
+   * FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_APPROVER_GROUP_IN_USE = 132;
+   */
+  APPROVER_GROUP_IN_USE = 132,
 
   /**
    * Another outcome of the action is sealed, or it became unknown and the caller is no operator. While it awaits confirmation, an

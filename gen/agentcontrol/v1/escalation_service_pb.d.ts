@@ -248,6 +248,29 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
    * @generated from field: optional string resolved_by_name = 32;
    */
   resolvedByName?: string | undefined;
+
+  /**
+   * The approvals that it needs, all of them: one for each rule that escalates it. One without groups for an escalation whose rules
+   * name no approvers.
+   *
+   * @generated from field: repeated agentcontrol.v1.ApprovalNeed approvals_needed = 33;
+   */
+  approvalsNeeded: ApprovalNeed[];
+
+  /**
+   * The approvals that people have given, the oldest first. Empty unless a rule names approvers, and for keys of the role `agent`.
+   *
+   * @generated from field: repeated agentcontrol.v1.EscalationApproval approvals = 34;
+   */
+  approvals: EscalationApproval[];
+
+  /**
+   * True if an approval by the caller would count for something that is missing. Unset when it is resolved, and for keys of the roles
+   * `agent` and `auditor`.
+   *
+   * @generated from field: optional bool awaits_caller = 35;
+   */
+  awaitsCaller?: boolean | undefined;
 };
 
 /**
@@ -255,6 +278,116 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
  * Use `create(EscalationSchema)` to create a new message.
  */
 export declare const EscalationSchema: GenMessage<Escalation>;
+
+/**
+ * Approvals that an escalation needs for one of the rules that escalated it.
+ *
+ * @generated from message agentcontrol.v1.ApprovalNeed
+ */
+export declare type ApprovalNeed = Message<"agentcontrol.v1.ApprovalNeed"> & {
+  /**
+   * The mandate of the rule, `mnd_…`; unset if no rule escalated.
+   *
+   * @generated from field: optional string mandate_id = 1;
+   */
+  mandateId?: string | undefined;
+
+  /**
+   * Path of the rule in the mandate: `rules[0]`; unset if no rule escalated.
+   *
+   * @generated from field: optional string rule = 2;
+   */
+  rule?: string | undefined;
+
+  /**
+   * The approver groups of which one has to have an approver as member; empty: any operator or administrator.
+   *
+   * @generated from field: repeated string groups = 3;
+   */
+  groups: string[];
+
+  /**
+   * Number of people who have to approve.
+   *
+   * @generated from field: int32 at_least = 4;
+   */
+  atLeast: number;
+
+  /**
+   * Number of people who have approved and count for it.
+   *
+   * @generated from field: int32 given = 5;
+   */
+  given: number;
+
+  /**
+   * Time at which people are reminded unless enough have approved; unset without a reminder.
+   *
+   * @generated from field: google.protobuf.Timestamp remind_at = 6;
+   */
+  remindAt?: Timestamp | undefined;
+
+  /**
+   * True once people have been reminded: the groups' deputies count from then on.
+   *
+   * @generated from field: bool reminded = 7;
+   */
+  reminded: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ApprovalNeed.
+ * Use `create(ApprovalNeedSchema)` to create a new message.
+ */
+export declare const ApprovalNeedSchema: GenMessage<ApprovalNeed>;
+
+/**
+ * An approval of an escalation that needs several.
+ *
+ * @generated from message agentcontrol.v1.EscalationApproval
+ */
+export declare type EscalationApproval = Message<"agentcontrol.v1.EscalationApproval"> & {
+  /**
+   * The key that approved, `key_…`, or the person, `oidc:{issuer}|{subject}`.
+   *
+   * @generated from field: string by = 1;
+   */
+  by: string;
+
+  /**
+   * Name of `by`; unset if it has none.
+   *
+   * @generated from field: optional string by_name = 2;
+   */
+  byName?: string | undefined;
+
+  /**
+   * Time of the approval.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 3;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * Note of the approver.
+   *
+   * @generated from field: optional string note = 4;
+   */
+  note?: string | undefined;
+
+  /**
+   * Groups that it was given for.
+   *
+   * @generated from field: repeated string groups = 5;
+   */
+  groups: string[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.EscalationApproval.
+ * Use `create(EscalationApprovalSchema)` to create a new message.
+ */
+export declare const EscalationApprovalSchema: GenMessage<EscalationApproval>;
 
 /**
  * Request of GetEscalationStatus.
@@ -453,6 +586,13 @@ export declare type ListEscalationsRequest = Message<"agentcontrol.v1.ListEscala
    * @generated from field: string resolved_by = 5;
    */
   resolvedBy: string;
+
+  /**
+   * True for pending escalations alone whose `awaits_caller` is true, among the newest 10,000 pending ones.
+   *
+   * @generated from field: bool mine = 6;
+   */
+  mine: boolean;
 };
 
 /**
@@ -869,7 +1009,7 @@ export declare const ResolveEscalationRequestSchema: GenMessage<ResolveEscalatio
  */
 export declare type ResolveEscalationResponse = Message<"agentcontrol.v1.ResolveEscalationResponse"> & {
   /**
-   * The escalation as resolved.
+   * The escalation as resolved, or still pending where further people have to approve: `approvals_needed` says who is missing.
    *
    * @generated from field: agentcontrol.v1.Escalation escalation = 1;
    */
@@ -881,6 +1021,46 @@ export declare type ResolveEscalationResponse = Message<"agentcontrol.v1.Resolve
  * Use `create(ResolveEscalationResponseSchema)` to create a new message.
  */
 export declare const ResolveEscalationResponseSchema: GenMessage<ResolveEscalationResponse>;
+
+/**
+ * Request of WithdrawApproval.
+ *
+ * @generated from message agentcontrol.v1.WithdrawApprovalRequest
+ */
+export declare type WithdrawApprovalRequest = Message<"agentcontrol.v1.WithdrawApprovalRequest"> & {
+  /**
+   * Id of the escalation.
+   *
+   * @generated from field: string escalation_id = 1;
+   */
+  escalationId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WithdrawApprovalRequest.
+ * Use `create(WithdrawApprovalRequestSchema)` to create a new message.
+ */
+export declare const WithdrawApprovalRequestSchema: GenMessage<WithdrawApprovalRequest>;
+
+/**
+ * Response of WithdrawApproval.
+ *
+ * @generated from message agentcontrol.v1.WithdrawApprovalResponse
+ */
+export declare type WithdrawApprovalResponse = Message<"agentcontrol.v1.WithdrawApprovalResponse"> & {
+  /**
+   * The escalation without the caller's approval.
+   *
+   * @generated from field: agentcontrol.v1.Escalation escalation = 1;
+   */
+  escalation?: Escalation | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.WithdrawApprovalResponse.
+ * Use `create(WithdrawApprovalResponseSchema)` to create a new message.
+ */
+export declare const WithdrawApprovalResponseSchema: GenMessage<WithdrawApprovalResponse>;
 
 /**
  * Request of WithdrawEscalation.
@@ -1143,8 +1323,8 @@ export enum EscalationChange {
   HEARTBEAT = 3,
 
   /**
-   * The agent asked again for the same action, or withdrew one of several asks, or somebody extended it. Several updates may
-   * arrive as one.
+   * The agent asked again for the same action, or withdrew one of several asks; somebody extended it, approved it as one of several,
+   * or took an approval back; or people were reminded of it. Several updates may arrive as one.
    *
    * @generated from enum value: ESCALATION_CHANGE_UPDATED = 4;
    */
@@ -1230,7 +1410,9 @@ export declare const EscalationService: GenService<{
   /**
    * Approves or rejects an escalation, once. ESCALATION_RESOLVED when it was resolved before or has expired; FOUR_EYES when
    * the workspace's `four_eyes` is on and the key asked, or counts as one that did: keys of one person or owner count as one, as
-   * do a key or credential and those who made it.
+   * do a key or credential and those who made it. Where a rule names `approvers`, whoever asked cannot approve in any workspace; an
+   * approval counts for every one of `approvals_needed` whose groups the person is in, NOT_AN_APPROVER when that is none, and the
+   * escalation stays pending until all of them are met. One rejection ends it.
    *
    * @generated from rpc agentcontrol.v1.EscalationService.ResolveEscalation
    */
@@ -1238,6 +1420,17 @@ export declare const EscalationService: GenService<{
     methodKind: "unary";
     input: typeof ResolveEscalationRequestSchema;
     output: typeof ResolveEscalationResponseSchema;
+  },
+  /**
+   * Takes back the caller's approval while the escalation is pending. It is returned as it is, and nothing is sealed, if the caller
+   * has not approved. ESCALATION_RESOLVED when it is no longer pending.
+   *
+   * @generated from rpc agentcontrol.v1.EscalationService.WithdrawApproval
+   */
+  withdrawApproval: {
+    methodKind: "unary";
+    input: typeof WithdrawApprovalRequestSchema;
+    output: typeof WithdrawApprovalResponseSchema;
   },
   /**
    * Withdraws one ask, for a key that asked or that is bound to the agent. Withdrawing the last ask ends the escalation as
@@ -1253,8 +1446,9 @@ export declare const EscalationService: GenService<{
   },
   /**
    * Approves the action with other arguments, once. In one step it rejects the escalation, decides the edited action by the
-   * mandates in force, and approves that action if it needs an approval. With the workspace's `four_eyes` the edited action's
-   * escalation stays pending instead, for another person than the editor and those who asked. The edited action differs from
+   * mandates in force, and approves that action if it needs an approval. With the workspace's `four_eyes`, or where a rule that
+   * escalates the edited action names `approvers`, the edited action's escalation stays pending instead, for other people than the
+   * editor and those who asked. The edited action differs from
    * the escalation's own only in its arguments; a content that is the JSON text of the arguments follows them, as RFC 8785
    * text. The rejected escalation then has `edited_arguments`, and `replaced_by` names the escalation of the edited action.
    * `replaced_by` is unset when the edited action needs no approval; that action is not sealed as a decision before somebody

@@ -385,6 +385,14 @@ export declare type Rule = Message<"agentcontrol.v1.Rule"> & {
    * @generated from field: optional string when = 7;
    */
   when?: string | undefined;
+
+  /**
+   * The people who have to approve if this rule escalates; absent means one operator. Only for rules that can escalate. Every rule
+   * that fires and escalates asks for its own approvers, and all of them have to approve.
+   *
+   * @generated from field: agentcontrol.v1.Approvers approvers = 8;
+   */
+  approvers?: Approvers | undefined;
 };
 
 /**
@@ -392,6 +400,42 @@ export declare type Rule = Message<"agentcontrol.v1.Rule"> & {
  * Use `create(RuleSchema)` to create a new message.
  */
 export declare const RuleSchema: GenMessage<Rule>;
+
+/**
+ * The people who have to approve an action. Whoever asked for it never counts, nor does an editor for the action as edited.
+ *
+ * @generated from message agentcontrol.v1.Approvers
+ */
+export declare type Approvers = Message<"agentcontrol.v1.Approvers"> & {
+  /**
+   * Names of approver groups, at most 10: a member of one of them counts. Empty: every operator and administrator counts.
+   *
+   * @generated from field: repeated string groups = 1;
+   */
+  groups: string[];
+
+  /**
+   * Number of people who have to approve, 1 to 20; absent means 1. A key counts as its `owner`; one without an owner counts only
+   * where one person is enough.
+   *
+   * @generated from field: optional int32 at_least = 2;
+   */
+  atLeast?: number | undefined;
+
+  /**
+   * Seconds after which the escalation is reminded of, once, unless enough have approved, 1 to 31,536,000. From then on the groups'
+   * deputies count as members. Absent: no reminder.
+   *
+   * @generated from field: optional int32 remind_after_seconds = 3;
+   */
+  remindAfterSeconds?: number | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.Approvers.
+ * Use `create(ApproversSchema)` to create a new message.
+ */
+export declare const ApproversSchema: GenMessage<Approvers>;
 
 /**
  * A policy of a workspace at one version.

@@ -32,7 +32,7 @@ export declare type Webhook = Message<"agentcontrol.v1.Webhook"> & {
   url: string;
 
   /**
-   * `agent.revoked`, `escalation.created`, `escalation.resolved`, `decision.blocked`, `tool.changed`,
+   * `agent.revoked`, `escalation.created`, `escalation.resolved`, `escalation.reminder`, `decision.blocked`, `tool.changed`,
    * `definition.changed`, `outcome.unknown`, `budget.overdrawn` (an outcome captured more than its action reserved, or an approval
    * let an action exceed a budget).
    *

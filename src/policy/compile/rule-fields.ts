@@ -9,6 +9,7 @@ import { Decision, Scope } from "../../../gen/agentcontrol/v1/resources_pb.js";
 import { coversPattern, patternFault } from "../action-patterns.ts";
 import { normaliseName } from "../names.ts";
 import type { Violations } from "../violations.ts";
+import { checkApprovers } from "./approvers.ts";
 import { RULE_TYPE_NAMES, type RuleDraft } from "./rule-draft.ts";
 
 const CONDITIONAL = [RuleType.ARGUMENT, RuleType.METADATA];
@@ -55,6 +56,7 @@ export const CONDITION_FIELDS: readonly (readonly [string, readonly RuleType[], 
 export function checkFields(draft: RuleDraft): void {
   checkDecision(draft);
   checkEscalationTtl(draft);
+  checkApprovers(draft);
   checkApplicable(draft);
   checkActionTypes(draft);
 }

@@ -43,6 +43,8 @@ const CREATED = {
   asked: "e.asked::int",
   asked_by: "array(select jsonb_array_elements_text(e.asked_by::jsonb))",
   updated_seq: `${size} + nullif(e.updated_seq, '')::int`,
+  needs: "nullif(e.needs, '')::jsonb",
+  remind_at_ms: "nullif(e.remind_at_ms, '')::bigint",
 } as const;
 
 /** The columns of an earlier escalation, `x`, that decisions join, use up or replace, read from `u`. An empty text keeps the value. */
@@ -55,6 +57,8 @@ const CHANGED = {
         union select jsonb_array_elements_text(u.asked_by::jsonb) order by key
       )`,
   updated_seq: `coalesce(${size} + nullif(u.updated_seq, '')::int, x.updated_seq)`,
+  needs: "case when nullif(u.needs, '') is null then x.needs else coalesce(x.needs, '[]'::jsonb) || u.needs::jsonb end",
+  remind_at_ms: "least(x.remind_at_ms, nullif(u.remind_at_ms, '')::bigint)",
 } as const;
 
 /** The columns of an action's outcome, read from `o`. A later entry replaces what an earlier one wrote. */

@@ -3,7 +3,7 @@ const ESCALATION_COLUMNS = `e.escalation_id as "escalationId", e.agent_id as "ag
   e.resolved_seq::float8 as "resolvedSeq", e.resolved_at_ms::float8 as "resolvedAtMs", e.resolved_by as "resolvedBy",
   e.note, e.used_by as "usedBy", e.used_at_ms::float8 as "usedAtMs", e.expires_at_ms::float8 as "expiresAtMs", e.asked,
   e.replaced_by as "replacedBy", e.extended_until_ms::float8 as "extendedUntilMs", e.edited_arguments as "editedArguments",
-  e.edited_from as "editedFrom", l.body, l.leaf_hash as "leafHash"`;
+  e.edited_from as "editedFrom", e.needs, e.approvals, e.asked_by as "askedBy", l.body, l.leaf_hash as "leafHash"`;
 
 /** Bytes of an escalation's texts. PostgreSQL knows them without reading what is stored out of line. */
 const BYTES = `(octet_length(body) + coalesce(octet_length("editedArguments"), 0))`;
@@ -93,6 +93,13 @@ export const readNextExpiries = {
   name: "read-next-expiries",
   text: `select workspace_id as "workspaceId", min(expires_at_ms)::float8 as "dueAtMs"
     from escalation where status = 1 and expires_at_ms <= $1 group by workspace_id`,
+};
+
+/** Reads the earliest reminder of pending escalations, by workspace. Parameter: latest time, epoch milliseconds. */
+export const readNextReminders = {
+  name: "read-next-reminders",
+  text: `select workspace_id as "workspaceId", min(remind_at_ms)::float8 as "dueAtMs"
+    from escalation where status = 1 and remind_at_ms <= $1 group by workspace_id`,
 };
 
 /** Counts the pending escalations of all workspaces. */

@@ -44,6 +44,14 @@ export const readDepartments = {
     where workspace_id = $1 group by workspace_id, department_id order by d.created_seq`,
 };
 
+/** Reads the approver groups, by name. */
+export const readApproverGroups = {
+  name: "read-approver-groups",
+  text: `select name, description, members, oidc_groups as "oidcGroups", deputies,
+      created_at_ms::float8 as "createdAtMs", updated_at_ms::float8 as "updatedAtMs"
+    from approver_group where workspace_id = $1 order by name`,
+};
+
 /** Reads the current version of every tool, ordered by name. */
 export const readTools = {
   name: "read-tools",
@@ -115,7 +123,7 @@ export const readEscalationStatuses = {
 export const readEscalation = {
   name: "read-escalation",
   text: `select agent_id as "agentId", status, action_digest as "actionDigest", used_by as "usedBy",
-      expires_at_ms::float8 as "expiresAtMs"
+      expires_at_ms::float8 as "expiresAtMs", needs
     from escalation where workspace_id = $1 and escalation_id = $2`,
 };
 
@@ -123,6 +131,6 @@ export const readEscalation = {
 export const readPendingStates = {
   name: "read-pending-states",
   text: `select escalation_id as "escalationId", agent_id as "agentId", action_digest as "actionDigest",
-      expires_at_ms::float8 as "expiresAtMs"
+      expires_at_ms::float8 as "expiresAtMs", needs
     from escalation where workspace_id = $1 and status = 1 order by created_seq`,
 };

@@ -5,6 +5,7 @@ const EVENTS = [
   ["agent.revoked", "an agent was revoked"],
   ["escalation.created", "an action waits for a person"],
   ["escalation.resolved", "it was approved or rejected, or its time was up"],
+  ["escalation.reminder", "an action still waits, and the deputies may answer"],
   ["decision.blocked", "an action was blocked"],
   ["tool.changed", "a tool has a new version"],
   ["definition.changed", "an MCP server has a new version of a prompt, a resource or its instructions"],
