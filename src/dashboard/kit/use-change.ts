@@ -15,8 +15,8 @@ export type Call = <I extends DescMessage, O extends DescMessage>(
 export interface ChangeOptions<R> {
   /** Methods whose answers are read again; after a fault too, since the change may have been made before it. */
   readonly refreshes?: readonly DescMethodUnary[] | undefined;
-  /** Announcement of the change; a plain sentence counts as success. Absent if the screen shows the change itself. */
-  readonly done?: string | ((result: R) => string | Announcement) | undefined;
+  /** Announcement of the change; a plain sentence counts as success. Absent or undefined if the screen shows the change itself. */
+  readonly done?: string | ((result: R) => string | Announcement | undefined) | undefined;
   readonly onDone?: ((result: R) => void) | undefined;
   /** Called with a fault. */
   readonly onFault?: ((error: Error) => void) | undefined;

@@ -1,7 +1,12 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { useDeferredValue, useMemo, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { type GetListResponse, type List, ListService } from "../../../../gen/agentcontrol/v1/list_service_pb.js";
+import {
+  type GetListResponse,
+  type List,
+  ListService,
+  type RemoveListValuesResponse,
+} from "../../../../gen/agentcontrol/v1/list_service_pb.js";
 import { Button } from "../../kit/button.tsx";
 import { ChangeDialog, Confirm } from "../../kit/change-dialog.tsx";
 import { countText } from "../../kit/count-text.ts";
@@ -11,6 +16,7 @@ import { AreaField } from "../../kit/form.tsx";
 import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
+import { proposedText } from "../../kit/proposed.ts";
 import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
@@ -86,7 +92,7 @@ function Actions({ list: { name, uses } }: { readonly list: List }) {
             submit="Add"
             change={(call, values) => call(addListValues, { name, values: values.lines("values") })}
             refreshes={REFRESHES}
-            done={({ added }) => `Added ${added.toLocaleString("en")} values.`}
+            done={(answer) => proposedText(answer) ?? `Added ${answer.added.toLocaleString("en")} values.`}
             onClose={close}
           >
             <AreaField name="values" label="Values" hint="One a line; paste a column of a table." />
@@ -101,7 +107,10 @@ function Actions({ list: { name, uses } }: { readonly list: List }) {
             isDisabled={uses > 0}
             change={(call) => call(deleteList, { name })}
             refreshes={[listLists]}
-            onDone={() => go("/lists")}
+            done={proposedText}
+            onDone={({ proposal }) => {
+              if (proposal === undefined) go("/lists");
+            }}
             onClose={close}
           >
             <p>
@@ -135,9 +144,9 @@ const removeColumn = (isPending: boolean, remove: (value: string) => void): Colu
 function Values({ name, mayChange }: { readonly name: string; readonly mayChange: boolean }) {
   const [search, setSearch] = useState("");
   const wanted = useDeferredValue(search);
-  const { mutate, isPending } = useChange<unknown, string>(
+  const { mutate, isPending } = useChange<RemoveListValuesResponse, string>(
     (call, value) => call(removeListValues, { name, values: [value] }),
-    { refreshes: REFRESHES },
+    { refreshes: REFRESHES, done: proposedText },
   );
   const columns = useMemo(
     () => (mayChange ? [VALUE, removeColumn(isPending, mutate)] : [VALUE]),

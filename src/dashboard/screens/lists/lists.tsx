@@ -12,6 +12,7 @@ import { AreaField, SelectField, TextField } from "../../kit/form.tsx";
 import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
+import { proposedText } from "../../kit/proposed.ts";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty } from "../../kit/states.tsx";
@@ -98,7 +99,10 @@ function CreateList({ onClose }: { readonly onClose: () => void }) {
         })
       }
       refreshes={[listLists]}
-      done={({ list }) => `Created the list ${list?.name} with ${list?.size.toLocaleString("en")} values.`}
+      done={(answer) =>
+        proposedText(answer) ??
+        `Created the list ${answer.list?.name} with ${answer.list?.size.toLocaleString("en")} values.`
+      }
       onClose={onClose}
     >
       <TextField name="name" label="Name" hint="a to z, 0 to 9, dot, dash and underscore; rules name it." />

@@ -5,6 +5,7 @@ import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Field } from "../../kit/field.tsx";
+import { proposedText } from "../../kit/proposed.ts";
 import { Shown } from "../../kit/shown.tsx";
 import { Time } from "../../kit/time.tsx";
 import { useMayChange } from "../../session.ts";
@@ -119,7 +120,7 @@ function Restore({ current, version, onRestored, onClose }: RestoreProps) {
         call(restoreMandate, { mandateId, version: version.version, note: values.text("note") })
       }
       refreshes={[getMandate, listMandates]}
-      done={({ mandate }) => `Version ${mandate?.version ?? ""} is in force`}
+      done={(answer) => proposedText(answer) ?? `Version ${answer.mandate?.version ?? ""} is in force`}
       after={({ mandate, warnings }) =>
         mandate === undefined || warnings.length === 0 ? undefined : (
           <Warnings version={mandate.version} warnings={warnings} onClose={onClose} />

@@ -13,6 +13,7 @@ import { Confirm } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Part } from "../../kit/part.tsx";
+import { proposedText } from "../../kit/proposed.ts";
 import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
@@ -79,7 +80,10 @@ function Archive({ mandate: { mandateId, name } }: { readonly mandate: Mandate }
           word={name}
           change={(call) => call(archiveMandate, { mandateId })}
           refreshes={[listMandates]}
-          onDone={() => navigate("/mandates")}
+          done={proposedText}
+          onDone={({ proposal }) => {
+            if (proposal === undefined) navigate("/mandates");
+          }}
           onClose={close}
         >
           <p>Its rules no longer decide. It takes no new version; a new mandate may have its name.</p>

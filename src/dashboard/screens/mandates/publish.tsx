@@ -14,6 +14,7 @@ import { Dialog } from "../../kit/dialog.tsx";
 import { NamedField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import { Message } from "../../kit/message.tsx";
+import { proposedText } from "../../kit/proposed.ts";
 import type { Call } from "../../kit/use-change.ts";
 import { DiffView } from "./diff-view.tsx";
 import { definitionOf, textFromMandate } from "./mandate-text.ts";
@@ -52,6 +53,7 @@ export function Publish({ base, before, definition, onPublished, onClose }: Publ
       isWide
       change={publish}
       refreshes={[getMandate, listMandates]}
+      done={proposedText}
       after={({ mandate, warnings }) =>
         mandate === undefined || warnings.length === 0 ? undefined : (
           <Warnings version={mandate.version} warnings={warnings} onClose={() => onPublished(mandate)} />

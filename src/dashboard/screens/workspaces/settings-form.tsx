@@ -10,6 +10,7 @@ import {
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { AreaField, DurationField, FlagField, Form, NumberField, SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
+import { proposedText } from "../../kit/proposed.ts";
 import { useAnnounce } from "../../kit/toast.tsx";
 import { useChange } from "../../kit/use-change.ts";
 
@@ -55,6 +56,7 @@ function changesOf(workspace: Workspace, values: FormValues): Request | undefine
     rateLimitWorkspace: values.text("rate_limit_workspace"),
     outcomes: values.number("outcomes") as OutcomeTracking,
     outcomeTimeoutSeconds: int32(values.seconds("outcome_timeout_seconds")),
+    mandateReviews: int32(values.integer("mandate_reviews")),
     fourEyes: values.flag("four_eyes"),
   };
   for (const [name, value] of Object.entries(wanted)) {
@@ -74,7 +76,7 @@ export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
   const announce = useAnnounce();
   const { mutate, isPending, error } = useChange((call, changes: Request) => call(updateWorkspace, changes), {
     refreshes: [getWorkspace, listWorkspaces],
-    done: "Saved. The settings are in force for the next decision.",
+    done: (answer) => proposedText(answer) ?? "Saved. The settings are in force for the next decision.",
     onDone: ({ workspace: changed = base }) => setBase(changed),
   });
   const save = (values: FormValues): void => {
@@ -150,6 +152,12 @@ export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
           label="Outcomes are unknown after"
           hint="Unless somebody reports how the action ended."
           defaultSeconds={workspace.outcomeTimeoutSeconds}
+        />
+        <TextField
+          name="mandate_reviews"
+          label="Others who accept a change of mandates or lists"
+          hint="0 to 10. With 0 a change is in force at once; lowering it waits for others, too."
+          defaultValue={String(workspace.mandateReviews)}
         />
       </div>
       <FlagField
