@@ -92,6 +92,30 @@ describeInBrowser("the people of the dashboard", () => {
     expect(await page.locator("[data-action=open-invite]").isDisabled()).to.equal(true);
   });
 
+  it("are found by what they answered.", async () => {
+    const { rest, agent } = dashboard.service;
+    const agentId = await agent("Asking");
+    const { secret } = await rest("POST /v1/admin/keys", { name: "approvals", role: "operator", owner: "Maria" });
+    await rest("PATCH /v1/admin/workspaces/default", { default_decision: "escalate" });
+    for (const [action_type, key] of [
+      ["by.maria", String(secret)],
+      ["by.admin", undefined],
+    ] as const) {
+      const { escalation_id: id } = await rest("POST /v1/enforce/intercept", { agent_id: agentId, action_type });
+      await rest(`POST /v1/enforce/escalations/${id}/resolve`, { resolution: "rejected" }, key);
+    }
+    await rest("PATCH /v1/admin/workspaces/default", { default_decision: "allow" });
+    const page = await open("/escalations?show=answered");
+    const rows = page.locator(".resolved");
+    await rows.getByText("by.admin").waitFor();
+    await page.selectOption("[name=by]", { label: "Maria" });
+    await rows.getByText("by.admin").waitFor({ state: "detached" });
+    await rows.getByText("by.maria").waitFor();
+    await page.selectOption("[name=by]", { label: "You" });
+    await rows.getByText("by.admin").waitFor();
+    await assertAccessible(page);
+  });
+
   it("are shown to admins alone.", async () => {
     for (const role of ["operator", "auditor"]) {
       const { secret = "" } = await dashboard.service.rest("POST /v1/admin/keys", { name: role, role });
