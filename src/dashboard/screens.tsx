@@ -43,6 +43,14 @@ export const NAVIGATION: readonly NavEntry[] = [
   { name: "evidence", title: "Evidence", group: "govern", icon: "evidence", key: "p" },
   { name: "settings", title: "Settings", group: "administer", icon: "settings", key: "c" },
   { name: "webhooks", title: "Webhooks", group: "administer", icon: "webhooks", key: "w", isSub: true },
+  {
+    name: "notifications",
+    title: "Notifications",
+    group: "administer",
+    icon: "notifications",
+    key: "i",
+    isSub: true,
+  },
   { name: "keys", title: "Keys", group: "administer", icon: "keys", key: "k", isSub: true, roles: ["admin"] },
   { name: "people", title: "People", group: "administer", icon: "people", key: "h", isSub: true, roles: ["admin"] },
   {
@@ -96,6 +104,9 @@ const EvidenceScreen = lazy(() =>
 const SettingsScreen = lazy(() =>
   import("./screens/settings/settings.tsx").then(({ Settings }) => ({ default: Settings })),
 );
+const NotificationsScreen = lazy(() =>
+  import("./screens/notifications/notifications.tsx").then(({ Notifications }) => ({ default: Notifications })),
+);
 const KeysScreen = lazy(() => import("./screens/keys/keys.tsx").then(({ Keys }) => ({ default: Keys })));
 const PeopleScreen = lazy(() => import("./screens/people/people.tsx").then(({ People }) => ({ default: People })));
 const WorkspacesScreen = lazy(() =>
@@ -127,6 +138,7 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/agents", screen: AgentsScreen },
   { path: "/agents/:id", screen: AgentScreen },
   { path: "/incident", screen: IncidentScreen },
+  { path: "/notifications", screen: NotificationsScreen },
   { path: "/keys", screen: KeysScreen },
   { path: "/people/:id", screen: PeopleScreen },
   { path: "/people", screen: PeopleScreen },

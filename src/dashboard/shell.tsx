@@ -11,6 +11,7 @@ import { usePrint } from "./kit/use-print.ts";
 import { useZone, type Zone } from "./kit/zone.ts";
 import { type NeedCount, useNeedCounts, useNeedTotal } from "./live/use-needs.ts";
 import { useNotifications } from "./live/use-notifications.ts";
+import { usePush } from "./live/use-push.ts";
 import { NAVIGATION, type NavEntry } from "./screens.tsx";
 import { signOut, useSession } from "./session.ts";
 import { type Theme, useTheme } from "./theme.ts";
@@ -28,6 +29,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: another screen closes the navigation of a narrow page
   useEffect(() => setIsOpen(false), [location]);
   useNotifications();
+  usePush();
   usePrint();
   const main = useScreenPlace(location);
   return (

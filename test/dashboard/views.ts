@@ -196,6 +196,10 @@ export const VIEWS: readonly View[] = [
   }),
   screen("settings", "[data-screen=settings] [data-id]"),
   screen("webhooks", ROW),
+  screen("notifications", "#workspace-settings"),
+  screen("notifications-email", "#workspace-settings", "/notifications", press("add-email")),
+  screen("notifications-smtp", "#workspace-settings", "/notifications", press("edit-smtp")),
+  screen("notifications-slack", "#workspace-settings", "/notifications", press("edit-slack")),
   {
     name: "webhook",
     path: ({ ids }) => `/webhooks/${ids.webhook}`,

@@ -15,6 +15,7 @@ const PATHS = {
   evidence: "M3 3.5h14v4H3zM4.5 7.5v9h11v-9M8 10.5h4",
   settings: "M3 6h7M14 6h3M3 14h3M10 14h7M12 8a2 2 0 1 0 0-4 2 2 0 0 0 0 4zM8 16a2 2 0 1 0 0-4 2 2 0 0 0 0 4z",
   webhooks: "M3 10h8M8 6.5L11.5 10 8 13.5M11 3.5h5.5v13H11",
+  notifications: "M3 4h14v9H9l-4 3.5V13H3zM6.5 7h7M6.5 10h4.5",
   redaction: "M3 5h14M3 15h8M3 8.5h5v3H3zM10.5 8.5H17v3h-6.5z",
   keys: "M7 13.5a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM11 9.5h6.5M17 9.5V13M14 9.5v2.5",
   people:

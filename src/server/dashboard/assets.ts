@@ -23,6 +23,7 @@ const SCREENS = [
   "limits",
   "settings",
   "webhooks",
+  "notifications",
   "vault",
   "evidence",
   "keys",
@@ -39,7 +40,10 @@ export const isScreenPath = (path: string): boolean => SCREEN_PATH.test(path);
 
 /** Path of a built file, which is named after its content. */
 const ASSET_PATH = /^\/assets\/[\w-]+(?:\.[\w-]+)*\.(?:js|css|svg|woff2)$/;
+/** Files whose names stay when their content changes: browsers ask for them again each time. */
+const FIXED_PATHS: ReadonlySet<string> = new Set(["/icon.svg", "/manifest.webmanifest", "/service-worker.js"]);
 const TYPES: Readonly<Record<string, string>> = {
+  ".webmanifest": "application/manifest+json",
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
@@ -63,6 +67,8 @@ function securityPolicy(nonce: string): string {
     "connect-src 'self'",
     "img-src 'self' data:",
     "font-src 'self'",
+    "manifest-src 'self'",
+    "worker-src 'self'",
     "base-uri 'none'",
     "form-action 'self'",
     "frame-ancestors 'none'",
@@ -82,7 +88,7 @@ export function dashboardPages(folder: string): HttpRoute {
     async handle(request, response) {
       const path = (request.url ?? "/").split("?", 1)[0] ?? "/";
       const isPage = SCREEN_PATH.test(path) && (path !== "/" || acceptsHtml(request));
-      if (!isPage && !ASSET_PATH.test(path)) return false;
+      if (!isPage && !ASSET_PATH.test(path) && !FIXED_PATHS.has(path)) return false;
       request.resume();
       if (request.method !== "GET" && request.method !== "HEAD") {
         sendError(response, methodNotAllowed(request.method ?? "", "GET, HEAD"));
@@ -123,7 +129,7 @@ async function sendAsset(
   assets.set(path, asset);
   const isZipped = /\bgzip\b/.test(headerOf(request, "accept-encoding") ?? "");
   const headers = {
-    "cache-control": "public, max-age=31536000, immutable",
+    "cache-control": FIXED_PATHS.has(path) ? "no-cache" : "public, max-age=31536000, immutable",
     vary: "accept-encoding",
     ...(isZipped && { "content-encoding": "gzip" }),
   };

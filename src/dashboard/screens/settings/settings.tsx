@@ -30,6 +30,13 @@ const PAGES: readonly SettingsPage[] = [
     purpose: "Tell other systems when the redaction proxy finds a personal value.",
   },
   {
+    id: "notifications",
+    href: "/notifications",
+    icon: "notifications",
+    title: "Notifications",
+    purpose: "Be told of escalations in this browser, by e-mail or in Slack; set the mail server and the Slack app.",
+  },
+  {
     id: "keys",
     href: "/keys",
     icon: "keys",

@@ -1,0 +1,61 @@
+import { useQuery } from "@connectrpc/connect-query";
+import { NotificationService } from "../../../../gen/agentcontrol/v1/notification_service_pb.js";
+import { ScreenFrame } from "../../kit/screen.tsx";
+import { Empty, Fault, Loading } from "../../kit/states.tsx";
+import { useSession } from "../../session.ts";
+import "../../styles/notifications.css";
+import { SETTINGS } from "../settings/place.ts";
+import { AddEmail, LinkSlack, NotifyBrowser } from "./add-channel.tsx";
+import { ChannelItem } from "./channel-item.tsx";
+import { PreferencesForm } from "./preferences-form.tsx";
+import { WorkspaceSettings } from "./workspace-settings.tsx";
+
+const { getNotificationPreferences } = NotificationService.method;
+const REFRESH_MS = 5_000;
+
+/** How the signed-in person is told of escalations, and how their workspace tells people. */
+export function Notifications() {
+  const { role } = useSession().session;
+  return (
+    <ScreenFrame name="notifications" title="Notifications" within={SETTINGS}>
+      {role === "auditor" ? (
+        <Empty title="Nothing to be told of">Auditors answer no escalations, so they are not told of them.</Empty>
+      ) : (
+        <Own />
+      )}
+      <WorkspaceSettings mayChange={role === "admin"} />
+    </ScreenFrame>
+  );
+}
+
+function Own() {
+  const query = useQuery(getNotificationPreferences, {}, { refetchInterval: REFRESH_MS });
+  if (query.isError) return <Fault error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <Loading what="your channels" />;
+  const { channels, preferences, pushPublicKey } = query.data;
+  return (
+    <>
+      <section className="card stack" aria-labelledby="own-channels">
+        <h2 id="own-channels">Where you are told</h2>
+        {channels.length === 0 ? (
+          <p className="hint">Nowhere yet: add a browser, an e-mail address or a Slack account.</p>
+        ) : (
+          <ul className="channels">
+            {channels.map((channel) => (
+              <ChannelItem key={channel.channelId} channel={channel} />
+            ))}
+          </ul>
+        )}
+        <div className="row">
+          <NotifyBrowser publicKey={pushPublicKey} />
+          <AddEmail />
+          <LinkSlack />
+        </div>
+      </section>
+      <section className="card stack" aria-labelledby="own-wishes">
+        <h2 id="own-wishes">Of what, and when</h2>
+        <PreferencesForm preferences={preferences} />
+      </section>
+    </>
+  );
+}
