@@ -153,6 +153,11 @@ export const VIEWS: readonly View[] = [
   agent("agent", "equipped", ".event-row"),
   agent("agent-authority", "equipped", ".authority-row"),
   agent("agent-certificate", "revoked", "[data-verified=true]"),
+  {
+    name: "incident",
+    path: ({ ids }) => `/incident?agent=${ids.equipped}&agent=${ids.revoked}`,
+    ready: ".incident-actions",
+  },
   agent("agent-revoke", "equipped", "[data-action=revoke]", press("revoke", "[data-preview]")),
   screen("tools", ROW),
   { name: "tool", path: () => "/tools/payments.transfer", ready: ".tool-arguments" },
