@@ -66,9 +66,9 @@ type ChannelRow = StoredWebhook & { readonly error: string | null };
 
 const MOST: Readonly<Record<ChannelKind, number>> = { email: 5, push: 10, slack: 5 };
 const EVENTS: Readonly<Record<ChannelKind, readonly string[]>> = {
-  email: ["escalation.created"],
-  push: ["escalation.created"],
-  slack: ["escalation.created", "escalation.resolved"],
+  email: ["escalation.created", "escalation.reminder"],
+  push: ["escalation.created", "escalation.reminder"],
+  slack: ["escalation.created", "escalation.reminder", "escalation.resolved"],
 };
 /** Maximum test messages in flight. */
 const MAX_TESTS = 16;

@@ -52,15 +52,9 @@ export async function writePreferences(
   );
 }
 
-/** Groups that a sealed decision asks for an approval. */
-interface SealedDemands {
-  readonly approvals_needed?: readonly { readonly groups?: readonly string[] }[];
-}
-
 /** Tells whether a person wants to hear of an escalation. One that any operator may answer concerns everyone. */
 export function concerns({ about, groups }: Preferences, { receipt: { body } }: Escalation): boolean {
   if (about === "all") return true;
-  const demands = (body as unknown as SealedDemands).approvals_needed ?? [];
-  const named = demands.flatMap((demand) => demand.groups ?? []);
+  const named = (body.approvals_needed ?? []).flatMap((demand) => demand.groups);
   return named.length === 0 || named.some((group) => groups.includes(group));
 }

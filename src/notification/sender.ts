@@ -19,6 +19,7 @@ import { readSettings, type WholeSettings } from "./settings.ts";
 import {
   answeredMessage,
   postMessage,
+  postReminder,
   type SlackApi,
   type SlackPlace,
   updateMessage,
@@ -84,7 +85,7 @@ export class NotificationSender implements ChannelSender {
       const escalation = (await findEscalations(pool, channel.workspaceId, [escalationId])).get(escalationId);
       if (escalation === undefined) return SKIPPED;
       if (!ASKING.has(event.name)) return await this.#update(channel, escalation, request);
-      return (await this.#rests(channel, escalation)) ?? (await this.#ask(channel, escalation, request));
+      return (await this.#rests(channel, escalation)) ?? (await this.#ask(channel, escalation, event, request));
     } catch (error) {
       // A fault of what is stored is shown with the channel; one of the database is tried again by the caller.
       if (error instanceof ControlPlaneError && error.cause === undefined) return tried(failed(error.message));
@@ -138,7 +139,12 @@ export class NotificationSender implements ChannelSender {
     return { channel, address, settings, publicUrl, request };
   }
 
-  async #ask(channel: StoredWebhook, escalation: Escalation, request: ChannelRequest): Promise<ChannelOutcome> {
+  async #ask(
+    channel: StoredWebhook,
+    escalation: Escalation,
+    event: WebhookEvent,
+    request: ChannelRequest,
+  ): Promise<ChannelOutcome> {
     const destination = await this.#destination(channel, request);
     if ("error" in destination) return tried(destination);
     const { address, settings, publicUrl } = destination;
@@ -149,6 +155,8 @@ export class NotificationSender implements ChannelSender {
       const pending = await this.#pending(channel.workspaceId);
       return tried(await this.#push(destination, pushMessageOf(message, pending), seconds));
     }
+    const place = event.name === "escalation.reminder" ? await this.#placeOf(channel, escalation) : undefined;
+    if (place !== undefined) return tried(await postReminder(this.#slack(destination), place, message));
     return tried(await this.#postInSlack(destination, message));
   }
 
@@ -194,8 +202,7 @@ export class NotificationSender implements ChannelSender {
     const { workspaceId, webhookId } = channel;
     const { escalationId, resolvedBy } = escalation;
     const id = [workspaceId, webhookId, escalationId];
-    const { rows } = await pool.query<SlackPlace>({ ...readSlackMessage, values: id });
-    const [place] = rows;
+    const place = await this.#placeOf(channel, escalation);
     if (place === undefined) return SKIPPED;
     const destination = await this.#destination(channel, request);
     if ("error" in destination) return tried(destination);
@@ -205,6 +212,15 @@ export class NotificationSender implements ChannelSender {
     const told = await updateMessage(this.#slack(destination), place, answeredMessage(message, escalation, by));
     if (told.error === null) await pool.query({ ...deleteSlackMessages, values: id });
     return tried(told);
+  }
+
+  /** Returns the place of the message that told a channel of an escalation; undefined without one. */
+  async #placeOf(
+    { workspaceId, webhookId }: StoredWebhook,
+    { escalationId }: Escalation,
+  ): Promise<SlackPlace | undefined> {
+    const values = [workspaceId, webhookId, escalationId];
+    return (await this.#options.database.pool.query<SlackPlace>({ ...readSlackMessage, values })).rows[0];
   }
 
   #slack({ settings, request: { timeoutMs, signal } }: Destination): SlackApi {

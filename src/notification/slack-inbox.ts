@@ -98,6 +98,8 @@ function pressFrom(payload: string): Press | undefined {
   };
 }
 
+const uncounted = (why: string): string => `Your answer did not count: ${why}.`;
+
 const said = (text: string): SlackReply => ({ json: { response_type: "ephemeral", text } });
 
 /** Serves what a workspace's Slack app sends: the command that links an account, and presses of buttons. */
@@ -175,7 +177,7 @@ export class SlackInbox {
     return reply;
   }
 
-  /** Answers an escalation by a press. Returns why the press does not count; undefined if it does. */
+  /** Answers an escalation by a press. Returns what the person is told; undefined if the message will show it. */
   async #answer(workspaceId: string, press: Press, nowMs: number): Promise<string | undefined> {
     const { database, logs } = this.#options;
     const { pool } = database;
@@ -184,21 +186,25 @@ export class SlackInbox {
     const { rows } = await stored(pool.query<{ holder: string }>({ ...readSlackAccount, values }));
     const holder = rows[0]?.holder;
     if (holder === undefined)
-      return `link this Slack account first: ask the dashboard for a code under Notifications, then type ${LINK_COMMAND} with it here`;
+      return uncounted(
+        `link this Slack account first: ask the dashboard for a code under Notifications, then type ${LINK_COMMAND} with it here`,
+      );
     if (!mayAnswer(await roleOf(pool, workspaceId, holder, nowMs))) {
-      return "your key has ended or may not answer, or you are no longer signed in to the dashboard; sign in there and press again";
+      return uncounted(
+        "your key has ended or may not answer, or you are no longer signed in to the dashboard; sign in there and press again",
+      );
     }
     // A press answers only what a message of ours showed.
     const shown = await stored(pool.query({ ...hasSlackMessage, values: [workspaceId, escalationId, channel, ts] }));
     if (shown.rows.length === 0)
-      return "this message is out of date, or hides what it would approve; answer on the dashboard";
+      return uncounted("this message is out of date, or hides what it would approve; answer on the dashboard");
     try {
       const resolution = action === APPROVE_ACTION ? "approved" : "rejected";
       const context = { log: await logs.of(workspaceId), pool };
-      await resolveEscalation(context, { escalationId, resolution, note: null, by: holder });
-      return undefined;
+      const { status } = await resolveEscalation(context, { escalationId, resolution, note: null, by: holder });
+      return status === "pending" ? "Your approval counts; more are needed." : undefined;
     } catch (error) {
-      if (error instanceof ControlPlaneError && error.cause === undefined) return error.message;
+      if (error instanceof ControlPlaneError && error.cause === undefined) return uncounted(error.message);
       throw error;
     }
   }
@@ -206,11 +212,6 @@ export class SlackInbox {
   async #tell({ slackBotToken: token }: WholeSettings, { channel, userId }: Press, fault: string): Promise<void> {
     const { targets, slackUrl: url } = this.#options;
     if (token === undefined) return;
-    await postEphemeral(
-      { targets, url, token, timeoutMs: TELL_MS },
-      channel,
-      userId,
-      `Your answer did not count: ${fault}.`,
-    );
+    await postEphemeral({ targets, url, token, timeoutMs: TELL_MS }, channel, userId, fault);
   }
 }

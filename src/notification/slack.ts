@@ -140,6 +140,22 @@ function jsonFrom(text: string): Readonly<Record<string, unknown>> {
 export const postMessage = (api: SlackApi, channel: string, message: SlackMessage): Promise<SlackAnswer> =>
   callSlack(api, "chat.postMessage", { channel, ...message, mrkdwn: false, unfurl_links: false, unfurl_media: false });
 
+/** Reminds of a message in its thread, and shows the reminder in the channel too. */
+export const postReminder = (
+  api: SlackApi,
+  { channel, ts }: SlackPlace,
+  message: EscalationMessage,
+): Promise<SlackAnswer> =>
+  callSlack(api, "chat.postMessage", {
+    channel,
+    thread_ts: ts,
+    reply_broadcast: true,
+    text: partsOf(message, "Still waiting for an answer").text,
+    mrkdwn: false,
+    unfurl_links: false,
+    unfurl_media: false,
+  });
+
 /** Replaces a message. */
 export const updateMessage = (api: SlackApi, place: SlackPlace, message: SlackMessage): Promise<SlackAnswer> =>
   callSlack(api, "chat.update", { ...place, ...message });

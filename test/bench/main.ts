@@ -3,6 +3,7 @@ import { measureBudgets } from "./budgets.ts";
 import { startChild } from "./child.ts";
 import { measureDashboard } from "./dashboard.ts";
 import { measureFootprint } from "./footprint.ts";
+import { measureNotifications } from "./notifications.ts";
 import { type BenchOptions, optionsFrom } from "./options.ts";
 import { measurePeer } from "./peer.ts";
 import { startBenchPostgres } from "./postgres.ts";
@@ -24,6 +25,7 @@ const PARTS = {
   workers: measureWorkers,
   dashboard: measureDashboard,
   budgets: measureBudgets,
+  notifications: measureNotifications,
   peer: measurePeer,
 };
 

@@ -10,6 +10,7 @@ const PARTS = [
   "workers",
   "dashboard",
   "budgets",
+  "notifications",
 ] as const;
 /** A part of the benchmark. The peer is measured only when asked for, since it is installed for the run. */
 export type Part = (typeof PARTS)[number] | "peer";
