@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -73,8 +74,11 @@ export interface EvidenceProof {
   readonly keySet: string;
 }
 
-/** Reads the checkpoint and the keys of a folder of evidence. Throws `CommandError` if one is missing. */
+/** Reads the checkpoint and the keys of a folder of evidence. Throws `CommandError` for any other folder. */
 export async function readEvidenceProof(folder: string): Promise<EvidenceProof> {
+  const missing = Object.values(EVIDENCE_FILES).find((name) => !existsSync(join(folder, name)));
+  if (missing !== undefined)
+    throw new CommandError(`\`${folder}\` is not a folder of \`agentctl vault report\`: it has no \`${missing}\``);
   const [note, keySet] = await Promise.all(
     [EVIDENCE_FILES.checkpoint, EVIDENCE_FILES.keys].map((name) => readText(join(folder, name))),
   );

@@ -17,6 +17,11 @@ const PLAIN_TABLES: Readonly<Record<string, string>> = {
   action_outcome: "the hot statements write it, and plain ones read it",
   budget_amount: "the hot statements append and read it",
   mark_key: "plain statements alone keep and find the keys of marks",
+  push_key: "plain statements alone make and read the keys of Web Push",
+  slack_account: "plain statements alone link and find accounts",
+  slack_code: "plain statements alone keep and take the codes that link accounts",
+  slack_request: "plain statements alone note which requests were served",
+  slack_message: "plain statements alone note messages that may have to be updated",
 };
 /** Columns that no entity reads or writes. */
 const PLAIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {
@@ -29,6 +34,9 @@ const PLAIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {
     "failing_since_ms",
     "lease_owner",
     "lease_until_ms",
+    // A person's channel is written and read by statements.
+    "holder",
+    "label",
   ],
 };
 /** Types of columns that an entity's type may stand for: the table takes the smallest that holds the values. */
