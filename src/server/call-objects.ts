@@ -28,6 +28,7 @@ interface Identity {
 
 const MCP_SERVER: Identity = { kind: "mcp_server", isLogged: isName };
 const LIST: Identity = { kind: "list", isLogged: isName };
+const APPROVER_GROUP: Identity = { kind: "approver_group", isLogged: isName };
 
 /** Fields that identify an object by something else than an `…_id` that the service gave, by message. */
 const IDENTITIES: Readonly<Record<string, Readonly<Record<string, Identity>>>> = {
@@ -37,6 +38,8 @@ const IDENTITIES: Readonly<Record<string, Readonly<Record<string, Identity>>>> =
   "agentcontrol.v1.DeleteListRequest": { name: LIST },
   "agentcontrol.v1.AddListValuesRequest": { name: LIST },
   "agentcontrol.v1.RemoveListValuesRequest": { name: LIST },
+  "agentcontrol.v1.PutApproverGroupRequest": { name: APPROVER_GROUP },
+  "agentcontrol.v1.DeleteApproverGroupRequest": { name: APPROVER_GROUP },
   "agentcontrol.v1.McpServer": { name: MCP_SERVER },
   "agentcontrol.v1.RefreshMcpServerRequest": { name: MCP_SERVER },
   "agentcontrol.v1.AcceptMcpToolRequest": { name: MCP_SERVER, tool_name: { kind: "tool", isLogged: isName } },

@@ -110,6 +110,7 @@ const outcome = fc.record({
   usedEscalationId: optional(text),
   authority: list(text),
   reservations: list(fc.record({ pot: text, millionths: whole })),
+  demands: list(fc.record({ mandate_id: text, rule: text, groups: list(text), at_least: whole, remind_at: text })),
 }) as unknown as fc.Arbitrary<Outcome>;
 const action = fc
   .record({
@@ -163,6 +164,7 @@ describe("the entry of a decision", () => {
       agentName: "a",
       decision: "allow",
       path: "default",
+      demands: [],
       reasons: DEFAULT_REASONS.allow,
       permissions: "admitted",
       policyDigest: "d",
@@ -226,6 +228,7 @@ describe("the entry of a decision", () => {
         usedEscalationId: "esc_1",
         authority: ["g", "w"],
         reservations: [{ pot: "p1", millionths: 8_200_000 }],
+        demands: [{ mandate_id: "m1", rule: "rules[0]", groups: ["finance"], at_least: 2 }],
         policy: {
           decision: "block",
           reasons: [why],
@@ -250,7 +253,15 @@ describe("the entry of a decision", () => {
     assertCanonical(full);
     expect(full).to.include('"metadata":{"10":2,"9":1,"__proto__":{"é":"😀"}}');
     const body = JSON.parse(full) as Record<string, unknown>;
-    expect(body).to.include.keys("authority", "guards", "mandates", "observed", "reasons", "used_escalation_id");
+    expect(body).to.include.keys(
+      "approvals_needed",
+      "authority",
+      "guards",
+      "mandates",
+      "observed",
+      "reasons",
+      "used_escalation_id",
+    );
     expect(body.authorisation).to.have.nested.property("collective_limits[0].source", "mirror");
     expect(body.authorisation).to.have.deep.nested.property("collective_limits[1].budget", budget);
     expect(body.authorisation).not.to.have.nested.property("collective_limits[1].count");

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import type { ApproverGroupLookup } from "../../src/policy/approvers.ts";
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { compileRules } from "../../src/policy/compile/rules.ts";
@@ -64,9 +65,19 @@ export const NAMED_LISTS = listsOf(
 );
 
 /** Builds the lookup over a list of tools, with the lists. */
+/** One group, of one person. */
+const APPROVER_GROUPS: ApproverGroupLookup = {
+  sizeOf: (name) => (name === "finance" ? { members: new Set(["ann"]), hasOidcGroups: false } : undefined),
+  names: () => ["finance"],
+};
+
 export function lookup(...tools: readonly ToolSchema[]): ToolLookup {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  return Object.assign((name: string) => byName.get(name), { names: [...byName.keys()], lists: NAMED_LISTS });
+  return Object.assign((name: string) => byName.get(name), {
+    names: [...byName.keys()],
+    lists: NAMED_LISTS,
+    approverGroups: APPROVER_GROUPS,
+  });
 }
 
 const PREFIX: Readonly<Record<string, string>> = {

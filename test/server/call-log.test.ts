@@ -188,7 +188,13 @@ describe("the objects of a call", () => {
   /** An id of the service, which is a valid name as well. */
   const ID = `agt_${"a".repeat(26)}`;
   /** Changes nothing, or has no object beside the workspace of the key. */
-  const WITHOUT = ["CompileMandate", "PutRedactionSettings"];
+  const WITHOUT = [
+    "CompileMandate",
+    "UpdateNotificationSettings",
+    "UpdateNotificationPreferences",
+    "LinkSlackAccount",
+    "PutRedactionSettings",
+  ];
 
   /** A message with the id in each of its texts. */
   function filled(schema: DescMessage, depth = 0): Message {

@@ -1600,7 +1600,8 @@ export declare const AdminService: GenService<{
   },
   /**
    * Changes the name or role of a person. Absent fields stay as they are. Sign-ins of the person get another role at once; keys of
-   * theirs with more rights than the new role are revoked: LAST_ADMIN_KEY when no admin key would be left.
+   * theirs with more rights than the new role are revoked: LAST_ADMIN_KEY when no admin key would be left. PERSON_NOT_FOUND when there
+   * is no such person.
    *
    * @generated from rpc agentcontrol.v1.AdminService.UpdatePerson
    */
@@ -1611,7 +1612,8 @@ export declare const AdminService: GenService<{
   },
   /**
    * Deactivates a person: on every process their sign-ins, the keys that they own and their invite end at once, and they cannot sign
-   * in. Deactivating again changes nothing. LAST_ADMIN_KEY when no admin key would be left.
+   * in. Deactivating again changes nothing. LAST_ADMIN_KEY when no admin key would be left, PERSON_NOT_FOUND when
+   * there is no such person.
    *
    * @generated from rpc agentcontrol.v1.AdminService.DeactivatePerson
    */
@@ -1621,7 +1623,8 @@ export declare const AdminService: GenService<{
     output: typeof DeactivatePersonResponseSchema;
   },
   /**
-   * Lets a deactivated person sign in and be invited again. Revoked keys stay revoked. Changes nothing for an active person.
+   * Lets a deactivated person sign in and be invited again. Revoked keys stay revoked. Changes nothing for an active
+   * person. PERSON_NOT_FOUND when there is no such person.
    *
    * @generated from rpc agentcontrol.v1.AdminService.ReactivatePerson
    */
@@ -1633,7 +1636,7 @@ export declare const AdminService: GenService<{
   /**
    * Makes a link that shows the person a new key of theirs, once and within 72 hours, without a sign-in. The key has the person's role
    * when the link is opened, and the person as its owner; whoever invites counts as its maker. An earlier link of the person ends.
-   * PERSON_DEACTIVATED, and INVALID_FIELD for a person without a role.
+   * PERSON_NOT_FOUND, PERSON_DEACTIVATED, and INVALID_FIELD for a person without a role.
    *
    * @generated from rpc agentcontrol.v1.AdminService.InvitePerson
    */

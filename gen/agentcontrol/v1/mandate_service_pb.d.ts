@@ -2198,7 +2198,7 @@ export declare const LimitOrderSchema: GenEnum<LimitOrder>;
 export declare const MandateService: GenService<{
   /**
    * Creates a mandate, in force for the next decision. MANDATE_INVALID lists everything that does not compile, unknown agents and
-   * departments included. MANDATE_EXISTS when its name is taken.
+   * departments included. MANDATE_EXISTS when its name is taken, PROPOSALS_FULL when the workspace reviews changes and too many wait.
    *
    * @generated from rpc agentcontrol.v1.MandateService.CreateMandate
    */
@@ -2254,7 +2254,7 @@ export declare const MandateService: GenService<{
   /**
    * Publishes an older version of a mandate as a new one, in force for the next decision. It is compiled again against the tools and
    * departments that there are now. An older version equal to the one in force creates no version. MANDATE_VERSION_NOT_FOUND when the
-   * mandate has no such version; otherwise fails as UpdateMandate.
+   * mandate has no such version, MANDATE_ARCHIVED when it is out of force; otherwise fails as UpdateMandate.
    *
    * @generated from rpc agentcontrol.v1.MandateService.RestoreMandate
    */

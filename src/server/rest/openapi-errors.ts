@@ -58,6 +58,7 @@ const OF_NO_OPERATION: readonly ReasonWord[] = [
   "EXPECTATION_FAILED",
   "REQUEST_TIMED_OUT",
   "CSRF_TOKEN_INVALID",
+  "INVITE_INVALID",
 ];
 const OF_BODIES: readonly ReasonWord[] = [
   "MALFORMED_JSON",
