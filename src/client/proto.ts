@@ -2,6 +2,7 @@
 export * from "../../gen/agentcontrol/v1/access_pb.js";
 export * from "../../gen/agentcontrol/v1/admin_service_pb.js";
 export * from "../../gen/agentcontrol/v1/agent_service_pb.js";
+export * from "../../gen/agentcontrol/v1/approver_group_service_pb.js";
 export * from "../../gen/agentcontrol/v1/authority_service_pb.js";
 export * from "../../gen/agentcontrol/v1/department_service_pb.js";
 export * from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
@@ -12,6 +13,8 @@ export * from "../../gen/agentcontrol/v1/incident_service_pb.js";
 export * from "../../gen/agentcontrol/v1/list_service_pb.js";
 export * from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 export * from "../../gen/agentcontrol/v1/mcp_server_service_pb.js";
+export * from "../../gen/agentcontrol/v1/notification_service_pb.js";
+export * from "../../gen/agentcontrol/v1/proposal_service_pb.js";
 export * from "../../gen/agentcontrol/v1/redaction_service_pb.js";
 export * from "../../gen/agentcontrol/v1/resources_pb.js";
 export * from "../../gen/agentcontrol/v1/revocation_service_pb.js";

@@ -192,7 +192,7 @@ describeInBrowser("the agents and departments of the dashboard", () => {
       { path: `/agents/${bert}`, shows: "[data-status]" },
       { path: `/agents/${bert}?tab=authority`, shows: ".authority-group" },
     ];
-    const READS = ["tab-agents", "tab-departments", "tab-timeline", "tab-authority", "open-department"];
+    const READS = ["tab-agents", "tab-departments", "tab-timeline", "tab-authority", "open-department", "incident"];
     for (const { path, shows } of SCREENS) {
       const page = await open(path, { key: secret });
       await page.waitForSelector(shows);
