@@ -50,6 +50,7 @@ export const NAVIGATION: readonly NavEntry[] = [
     icon: "notifications",
     key: "i",
     isSub: true,
+    roles: ["admin", "operator"],
   },
   { name: "keys", title: "Keys", group: "administer", icon: "keys", key: "k", isSub: true, roles: ["admin"] },
   { name: "people", title: "People", group: "administer", icon: "people", key: "h", isSub: true, roles: ["admin"] },

@@ -15,6 +15,8 @@ const ZONELESS_TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?![\dZ+-])/g;
 const SALT = /(?<=\[[A-Z_]+_\d+_)[B-DF-HJ-NP-TV-Z]{5}(?=\])/g;
 /** Secret in the link of an invite. */
 const INVITE = /\bacpi_[a-z2-7]{52}\b/g;
+/** Code that links an account of Slack. */
+const LINK_CODE = /\b[A-Z0-9]{4}-[A-Z0-9]{4}-[A-Z0-9]{4}\b/g;
 /** SHA-256 in base64; of a checkpoint's note the root and the signature. */
 const HASH = /^[A-Za-z0-9+/]{43}=$/;
 const NOTE = /\n[A-Za-z0-9+/]{43}=\n\n\u2014 (\S+) \S+\n$/;
@@ -33,6 +35,7 @@ const OPAQUE: Readonly<Record<string, string>> = {
   token: "<jws>",
   signature: "<signature>",
   public_key: "<pem>",
+  push_public_key: "<key>",
 };
 /** Seconds that are left for an extension as of the moment of the call. */
 const SECONDS_LEFT = /(?<=must be at most )\d+(?=: an escalation is extended)/g;
@@ -69,6 +72,7 @@ export function createNormalise(): Normalise {
     value
       .replace(ID, (id, kind: string) => wordFor(kind, id))
       .replace(INVITE, "<secret>")
+      .replace(LINK_CODE, "<code>")
       .replace(WORKSPACE, (id) => wordFor("ws", id))
       .replace(RECEIVER, "<receiver>")
       .replace(TIME, "<time>")

@@ -35,6 +35,7 @@ const PAGES: readonly SettingsPage[] = [
     icon: "notifications",
     title: "Notifications",
     purpose: "Be told of escalations in this browser, by e-mail or in Slack; set the mail server and the Slack app.",
+    roles: ["admin", "operator"],
   },
   {
     id: "keys",
