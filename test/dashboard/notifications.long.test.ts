@@ -110,7 +110,10 @@ describeInBrowser("the notifications of the dashboard", () => {
     await page.click("[data-action=save-preferences]");
     await page.getByText("Saved").waitFor();
     await page.reload();
-    expect(await page.inputValue("[name='preferences.quiet_hours.to']")).to.equal("06:30");
+    await page.waitForFunction(() => {
+      const to = document.querySelector<HTMLInputElement>("[name='preferences.quiet_hours.to']");
+      return to?.value === "06:30";
+    });
     await page.fill("[name='preferences.quiet_hours.from']", "");
     await page.fill("[name='preferences.quiet_hours.to']", "");
     await page.click("[data-action=save-preferences]");
