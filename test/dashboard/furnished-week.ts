@@ -42,6 +42,8 @@ export interface WeekIds {
   /** Mandate that only observes. */
   readonly observing: string;
   readonly webhook: string;
+  /** Person who was added and has not signed in. */
+  readonly person: string;
 }
 
 type Rest = (request: string, body?: object) => Promise<Record<string, never>>;
@@ -76,6 +78,8 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
   const equipped = await equippedAgent(acme, "closing-bot");
   const revoked = await addRevocation(acme);
   const webhook = await addWebhooks(rest);
+  const added = await rest("POST /v1/admin/people", { name: "Ada Approver", role: "operator" });
+  const { person } = added as unknown as { readonly person: { readonly person_id: string } };
   const { departments } = (await rest("GET /v1/enforce/departments")) as unknown as {
     readonly departments: readonly { readonly department_id: string }[];
   };
@@ -90,6 +94,7 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
     equipped,
     revoked,
     webhook,
+    person: person.person_id,
     department,
   };
   const empty = await service.rest("POST /v1/admin/workspaces", { workspace_id: "empty", name: "Empty" });

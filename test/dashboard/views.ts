@@ -214,6 +214,7 @@ export const VIEWS: readonly View[] = [
   screen("keys", ROW),
   screen("keys-create", ROW, "/keys", press("create-key")),
   screen("people", ROW),
+  { name: "person", path: ({ ids }) => `/people/${ids.person}`, ready: "[data-screen=person] h1" },
   screen("people-add", ROW, "/people", press("add-person")),
   { name: "invite", path: () => "/invite#acpi_shown", ready: "[data-action=open-invite]", as: "nobody" },
   screen("workspaces", "[data-action=save]"),

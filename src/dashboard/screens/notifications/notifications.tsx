@@ -16,14 +16,17 @@ const REFRESH_MS = 5_000;
 /** How the signed-in person is told of escalations, and how their workspace tells people. */
 export function Notifications() {
   const { role } = useSession().session;
+  const isAuditor = role === "auditor";
+  const own = useQuery(getNotificationPreferences, {}, { enabled: !isAuditor });
   return (
     <ScreenFrame name="notifications" title="Notifications" within={SETTINGS}>
-      {role === "auditor" ? (
+      {isAuditor ? (
         <Empty title="Nothing to be told of">Auditors answer no escalations, so they are not told of them.</Empty>
       ) : (
         <Own />
       )}
-      <WorkspaceSettings mayChange={role === "admin"} />
+      {/* Below what is above it, which would move it later. */}
+      {isAuditor || !own.isPending ? <WorkspaceSettings mayChange={role === "admin"} /> : null}
     </ScreenFrame>
   );
 }
