@@ -1,5 +1,5 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { sharedParties } from "../registry/parties.ts";
+import type { PartyLines } from "../registry/parties.ts";
 import { partyOfOwner, personFromName } from "../registry/person-name.ts";
 import type { ApproverGroupState } from "../state/approver-groups.ts";
 import type { SealedApproval, SealedDemand } from "../state/control-changes.ts";
@@ -7,7 +7,7 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { type ApproverRow, readApprover } from "../store/sql/read-approver.ts";
 import type { Reader } from "../store/transaction.ts";
 
-/** What a rule with approvers demands of an escalation, as its row keeps it. */
+/** Demand of a rule with approvers on an escalation, as its row keeps it. */
 export interface Need extends SealedDemand {
   /** True once people were reminded: deputies of the groups count. */
   readonly reminded?: true;
@@ -113,22 +113,19 @@ export const isSameParty = (
   b: Pick<SealedApproval, "by" | "party">,
 ): boolean => (a.party ?? a.by) === (b.party ?? b.by);
 
-/** Returns the approvals that still stand: whoever has asked for the action since has taken theirs back. */
-export async function standingApprovals(
-  reader: Reader,
-  workspaceId: string,
-  approvals: readonly GivenApproval[],
-  askedBy: readonly string[],
-): Promise<readonly GivenApproval[]> {
-  if (approvals.length === 0) return approvals;
-  const shared = await sharedParties(
-    reader,
-    workspaceId,
-    approvals.map(({ by }) => by),
-    askedBy,
-  );
-  return approvals.filter(({ by }) => !askedBy.includes(by) && !shared.has(by));
+/** Approvals of an escalation, and the keys that asked for it. */
+export interface Answered {
+  readonly approvals: readonly GivenApproval[];
+  readonly askedBy: readonly string[];
 }
+
+/** Lists the keys and people whose lines say which approvals stand. */
+export const partiesOf = ({ approvals, askedBy }: Answered): readonly string[] =>
+  approvals.length === 0 ? [] : [...approvals.map(({ by }) => by), ...askedBy];
+
+/** Returns the approvals that still stand: whoever has asked for the action since has taken theirs back. */
+export const standingApprovals = (lines: PartyLines, { approvals, askedBy }: Answered): readonly GivenApproval[] =>
+  approvals.filter(({ by }) => !askedBy.includes(by) && lines.shared(by, askedBy) === undefined);
 
 /** Returns the time of the next reminder of an escalation, epoch milliseconds; null for none. A need that is met waits for none. */
 export function nextReminder(needs: readonly Need[], approvals: readonly GivenApproval[]): number | null {

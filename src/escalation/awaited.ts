@@ -1,4 +1,4 @@
-import { askersSharing } from "../registry/parties.ts";
+import { readPartyLines } from "../registry/parties.ts";
 import { stored } from "../store/database.ts";
 import { countsFor, isSameParty, membershipOf, missingNeeds, readApproverOf } from "./approvals.ts";
 import {
@@ -33,7 +33,8 @@ export async function awaitedBy(
   });
   const wantsOthers = ({ needs }: Escalation): boolean => needs.length > 0 || state.settings.four_eyes;
   const askers = [...new Set(candidates.filter(wantsOthers).flatMap(({ askedBy }) => askedBy))];
-  const same = askers.length === 0 ? new Set() : await stored(askersSharing(pool, workspaceId, by, askers));
+  const lines = await stored(readPartyLines(pool, workspaceId, [by, ...askers]));
+  const same = new Set(askers.filter((asker) => lines.shared(by, [asker]) !== undefined));
   const open = candidates.filter((each) => !wantsOthers(each) || !each.askedBy.some((asker) => same.has(asker)));
   return new Set(open.map(({ escalationId }) => escalationId));
 }

@@ -5,14 +5,14 @@ import { intactReceipt } from "../log/read-receipts.ts";
 import { type DecisionBody, type DecisionReceipt, receiptFrom } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { checkedText } from "../registry/checked-text.ts";
-import { makerAmong, sharedParty } from "../registry/parties.ts";
+import { type PartyLines, readPartyLines } from "../registry/parties.ts";
 import type { SealedApproval } from "../state/control-changes.ts";
 import type { EscalationStatus } from "../state/escalations.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS, escalationStatusFromNumber } from "../state/types.ts";
 import { stored } from "../store/database.ts";
 import { EscalationEntity, type EscalationRow as EscalationTableRow } from "../store/entities.ts";
 import { listEscalations, readEscalations, readExpired } from "../store/sql/read-escalations.ts";
-import { type Reader, readerWithin } from "../store/transaction.ts";
+import { readerWithin } from "../store/transaction.ts";
 import {
   countsFor,
   type GivenApproval,
@@ -23,6 +23,7 @@ import {
   type Need,
   nextReminder,
   notAnApprover,
+  partiesOf,
   readApproverOf,
   standingApprovals,
 } from "./approvals.ts";
@@ -56,7 +57,7 @@ export interface Escalation {
   readonly editedArguments: string | null;
   /** The escalation whose edit asked for this one. */
   readonly editedFrom: string | null;
-  /** What rules with approvers need; empty if one operator is enough. */
+  /** Demands of rules with approvers; empty if one operator is enough. */
   readonly needs: readonly Need[];
   /** Approvals that people have given for them, and that stand, the oldest first. */
   readonly approvals: readonly GivenApproval[];
@@ -97,17 +98,11 @@ export async function withStandingApprovals(
   workspaceId: string,
   escalations: readonly Escalation[],
 ): Promise<Escalation[]> {
-  const found: Escalation[] = [];
-  for (const escalation of escalations) {
-    const { approvals, askedBy, status } = escalation;
-    if (status !== "pending" || approvals.length === 0) found.push(escalation);
-    else
-      found.push({
-        ...escalation,
-        approvals: await stored(standingApprovals(pool, workspaceId, approvals, askedBy)),
-      });
-  }
-  return found;
+  const isPending = ({ status }: Escalation): boolean => status === "pending";
+  const lines = await stored(readPartyLines(pool, workspaceId, escalations.filter(isPending).flatMap(partiesOf)));
+  return escalations.map((escalation) =>
+    isPending(escalation) ? { ...escalation, approvals: standingApprovals(lines, escalation) } : escalation,
+  );
 }
 
 /** Reads an escalation from its row. Throws ENTRY_DAMAGED if its decision is not as it was sealed: people decide by its text. */
@@ -309,7 +304,9 @@ async function countApproval(
   const { workspaceId } = state;
   const needs = needsOf(row);
   const reader = readerWithin(transaction);
-  await assertAskedBySomeoneElse(reader, workspaceId, row, by, "a rule names approvers, and wants others to approve");
+  const given = { approvals: approvalsOf(row), askedBy };
+  const lines = await readPartyLines(reader, workspaceId, [by, ...askedBy, ...partiesOf(given)]);
+  assertAskedBySomeoneElse(lines, row, by, "a rule names approvers, and wants others to approve");
   const approver = await readApproverOf(reader, workspaceId, by, nowMs);
   const { party } = approver;
   const own = {
@@ -320,11 +317,9 @@ async function countApproval(
     note,
   };
   if (!needs.some((need) => countsFor(need, own))) throw notAnApprover(escalationId, needs);
-  const standing = await standingApprovals(reader, workspaceId, approvalsOf(row), askedBy);
+  const standing = standingApprovals(lines, given);
   const others = standing.filter((each) => !isSameParty(each, own));
-  const maker = await makerAmong(
-    reader,
-    workspaceId,
+  const maker = lines.makerAmong(
     by,
     others.map((each) => each.by),
   );
@@ -374,8 +369,9 @@ export async function withdrawApproval(
       transaction.assign(row, { approvals: approvals as never, updatedSeq, remindAtMs });
       seal({ type: "escalation_approval_withdrawn", escalation_id: escalationId, agent_id: row.agentId });
     }
-    const standing = await standingApprovals(reader, state.workspaceId, approvals, row.askedBy);
-    return { ...pending, ...stateOf(row), approvals: standing };
+    const left = { approvals, askedBy: row.askedBy };
+    const lines = await readPartyLines(reader, state.workspaceId, partiesOf(left));
+    return { ...pending, ...stateOf(row), approvals: standingApprovals(lines, left) };
   });
 }
 
@@ -492,20 +488,19 @@ export async function assertFourEyes(
   by: string,
 ): Promise<void> {
   if (!settings.four_eyes) return;
-  const reader = readerWithin(transaction);
-  await assertAskedBySomeoneElse(reader, workspaceId, row, by, "the workspace wants another to resolve it");
+  const lines = await readPartyLines(readerWithin(transaction), workspaceId, [by, ...row.askedBy]);
+  assertAskedBySomeoneElse(lines, row, by, "the workspace wants another to resolve it");
 }
 
 /** Throws FOUR_EYES if the key asked for an escalation, or counts as the same party as one that did. */
-async function assertAskedBySomeoneElse(
-  reader: Reader,
-  workspaceId: string,
+function assertAskedBySomeoneElse(
+  lines: PartyLines,
   { escalationId, askedBy }: EscalationTableRow,
   by: string,
   wanted: string,
-): Promise<void> {
+): void {
   if (askedBy.includes(by)) throw fourEyes(escalationId, "the key asked for", wanted);
-  const shared = await sharedParty(reader, workspaceId, by, askedBy);
+  const shared = lines.shared(by, askedBy);
   if (shared === undefined) return;
   throw fourEyes(escalationId, `the key counts as ${shared}, as one does that asked for`, wanted);
 }

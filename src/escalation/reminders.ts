@@ -2,11 +2,19 @@ import type { Pool } from "pg";
 import type { ChangeScope } from "../log/changes.ts";
 import { DueWork } from "../log/due-work.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { readPartyLines } from "../registry/parties.ts";
 import { EscalationEntity } from "../store/entities.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { readNextReminders } from "../store/sql/read-escalations.ts";
 import { readerWithin } from "../store/transaction.ts";
-import { type GivenApproval, missingNeeds, type Need, nextReminder, standingApprovals } from "./approvals.ts";
+import {
+  type GivenApproval,
+  missingNeeds,
+  type Need,
+  nextReminder,
+  partiesOf,
+  standingApprovals,
+} from "./approvals.ts";
 
 /** Maximum number of escalations that one change reminds of: each is an entry of its own. */
 const PAGE = 500;
@@ -32,7 +40,9 @@ async function remindPage({ transaction, state, nowMs, nextSeq, seal }: ChangeSc
     }
     const needs = (row.needs ?? []) as unknown as readonly Need[];
     const given = (row.approvals ?? []) as unknown as readonly GivenApproval[];
-    const approvals = await standingApprovals(reader, workspaceId, given, row.askedBy);
+    const answered = { approvals: given, askedBy: row.askedBy };
+    const lines = await readPartyLines(reader, workspaceId, partiesOf(answered));
+    const approvals = standingApprovals(lines, answered);
     const missing = new Set(missingNeeds(needs, approvals));
     const isDue = (need: Need): boolean =>
       missing.has(need) && need.reminded !== true && Date.parse(need.remind_at ?? "") <= nowMs;

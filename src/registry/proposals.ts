@@ -21,7 +21,7 @@ import {
 } from "./mandates.ts";
 import { packBase, preparePack } from "./packs.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
-import { sharedParty } from "./parties.ts";
+import { readPartyLines } from "./parties.ts";
 import type { PreparedChange } from "./prepared-change.ts";
 import { prepareSettings, updateFromProposal } from "./workspaces.ts";
 
@@ -358,11 +358,11 @@ async function assertOther({ transaction, state }: ChangeScope, row: ListedRow, 
   };
   if (row.createdBy === by) throw fourEyes("you made");
   const reader = readerWithin(transaction);
-  const author = await sharedParty(reader, state.workspaceId, by, [row.createdBy]);
-  if (author !== undefined) throw fourEyes(`you count as ${author}, as the one does who made`);
   const others = acceptancesOf(row).map((each) => each.by);
-  if (others.length === 0) return;
-  const other = await sharedParty(reader, state.workspaceId, by, others);
+  const lines = await readPartyLines(reader, state.workspaceId, [by, row.createdBy, ...others]);
+  const author = lines.shared(by, [row.createdBy]);
+  if (author !== undefined) throw fourEyes(`you count as ${author}, as the one does who made`);
+  const other = lines.shared(by, others);
   if (other !== undefined) throw fourEyes(`you count as ${other}, as one does who accepted`);
 }
 
