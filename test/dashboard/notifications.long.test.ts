@@ -15,7 +15,7 @@ import {
   screenshot,
 } from "./browser.ts";
 
-/** What a test sees of the service worker. */
+/** Calls of the service worker that a test sees. */
 interface WorkerScope extends EventTarget {
   readonly registration: { showNotification: (title: string, options: NotificationOptions) => Promise<void> };
   readonly clients: { openWindow: (path: string) => Promise<void> };

@@ -42,7 +42,7 @@ function useLending(agents: readonly Agent[]) {
   };
 }
 
-/** Who loses authority when agents are revoked: each with those that it lent to, and those that they passed it on to. */
+/** Agents that lose authority when others are revoked: below each lender its borrowers, and theirs. */
 export function AuthorityGraph({ agents }: { readonly agents: readonly Agent[] }) {
   const { lending, error, isPending, retry } = useLending(agents);
   if (error !== null) return <Fault error={error} onRetry={retry} />;

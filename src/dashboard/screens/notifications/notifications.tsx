@@ -1,5 +1,9 @@
 import { useQuery } from "@connectrpc/connect-query";
-import { NotificationService } from "../../../../gen/agentcontrol/v1/notification_service_pb.js";
+import type { UseQueryResult } from "@tanstack/react-query";
+import {
+  type GetNotificationPreferencesResponse,
+  NotificationService,
+} from "../../../../gen/agentcontrol/v1/notification_service_pb.js";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import { useSession } from "../../session.ts";
@@ -17,13 +21,13 @@ const REFRESH_MS = 5_000;
 export function Notifications() {
   const { role } = useSession().session;
   const isAuditor = role === "auditor";
-  const own = useQuery(getNotificationPreferences, {}, { enabled: !isAuditor });
+  const own = useQuery(getNotificationPreferences, {}, { enabled: !isAuditor, refetchInterval: REFRESH_MS });
   return (
     <ScreenFrame name="notifications" title="Notifications" within={SETTINGS}>
       {isAuditor ? (
         <Empty title="Nothing to be told of">Auditors answer no escalations, so they are not told of them.</Empty>
       ) : (
-        <Own />
+        <Own query={own} />
       )}
       {/* Below what is above it, which would move it later. */}
       {isAuditor || !own.isPending ? <WorkspaceSettings mayChange={role === "admin"} /> : null}
@@ -31,8 +35,12 @@ export function Notifications() {
   );
 }
 
-function Own() {
-  const query = useQuery(getNotificationPreferences, {}, { refetchInterval: REFRESH_MS });
+interface OwnProps {
+  readonly query: UseQueryResult<GetNotificationPreferencesResponse>;
+}
+
+/** The person's channels and wishes. */
+function Own({ query }: OwnProps) {
   if (query.isError) return <Fault error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === undefined) return <Loading what="your channels" />;
   const { channels, preferences, pushPublicKey } = query.data;

@@ -24,7 +24,7 @@ function preferencesFrom(values: FormValues) {
   return { preferences: { about, groups: values.lines("preferences.groups"), ...quiet } };
 }
 
-/** What the signed-in person wants to be told of, and when. */
+/** The signed-in person's choice of messages and quiet hours. */
 export function PreferencesForm({ preferences }: { readonly preferences: NotificationPreferences | undefined }) {
   const { about = NotificationFilter.ALL, groups = [], quietHours } = preferences ?? {};
   const [filter, setFilter] = useState<number>(about);
