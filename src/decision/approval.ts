@@ -1,4 +1,4 @@
-import { type ApprovalDemand, coversDemand, demandKey } from "../policy/approvers.ts";
+import { type ApprovalDemand, approversText, coversDemand, demandKey } from "../policy/approvers.ts";
 import type { SealedDemand } from "../state/control-changes.ts";
 import { type EscalationState, escalationIdOf } from "../state/escalations.ts";
 import type { Action, DecisionReason, Outcome } from "../state/types.ts";
@@ -89,8 +89,8 @@ function unusable(escalationId: string, why: string, code: UnusableCode = "APPRO
 }
 
 /**
- * Checks the escalation that an action presents; undefined if it presents none. `demands`: what rules with approvers ask for now, which
- * may be more than they did when the action was approved.
+ * Checks the escalation that an action presents; undefined if it presents none. `demands`: of rules with approvers, which
+ * may be more than when the action was approved.
  */
 export function checkApproval(
   state: WorkspaceState,
@@ -114,16 +114,15 @@ export function checkApproval(
     return { ...unusable(escalationId, `was used up by decision \`${usedBy}\``, "APPROVAL_USED"), spent: escalation };
   }
   const missing = demands.find((demand) => !coversDemand(escalation.demands ?? [], demand));
-  if (missing !== undefined) return unusable(escalationId, `was approved without what ${demandText(missing)}`);
+  if (missing !== undefined) {
+    const { mandateId, rule, groups, atLeast } = missing;
+    const wanted = `\`${rule}\` of mandate \`${mandateId}\`, which wants ${approversText(groups, atLeast)}`;
+    return unusable(escalationId, `was approved without ${wanted}`);
+  }
   if (!isExpired) return { kind: "usable", escalation };
   const until = new Date(expiresAtMs).toISOString();
   return { ...unusable(escalationId, `was approved until ${until}`, "APPROVAL_EXPIRED"), spent: escalation };
 }
-
-const demandText = ({ mandateId, rule, groups, atLeast }: ApprovalDemand): string => {
-  const of = groups.length === 0 ? "the operators" : groups.map((name) => `\`${name}\``).join(" or ");
-  return `\`${rule}\` of mandate \`${mandateId}\` asks for now: ${atLeast} of ${of}`;
-};
 
 /** The escalation that an action waits for, or the reason why it may not wait. */
 export type AskResult =

@@ -1,4 +1,5 @@
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { approversText } from "../policy/approvers.ts";
 import type { PartyLines } from "../registry/parties.ts";
 import { partyOfOwner, personFromName } from "../registry/person-name.ts";
 import type { ApproverGroupState } from "../state/approver-groups.ts";
@@ -135,11 +136,9 @@ export function nextReminder(needs: readonly Need[], approvals: readonly GivenAp
   return times.length === 0 ? null : Math.min(...times);
 }
 
-/** Returns the words for what a rule needs: `rules[0]` wants 2 of `finance`. */
-export function needText({ rule, groups, at_least }: SealedDemand): string {
-  const of = groups.length === 0 ? "the operators" : groups.map((name) => `\`${name}\``).join(" or ");
-  return `\`${rule}\` wants ${at_least} of ${of}`;
-}
+/** Describes the demand of a rule: `rules[0]` wants 2 of `finance`. */
+export const needText = ({ rule, groups, at_least }: SealedDemand): string =>
+  `\`${rule}\` wants ${approversText(groups, at_least)}`;
 
 /** Maximum number of needs that an error names. */
 const MAX_TOLD = 5;

@@ -85,3 +85,8 @@ export function coversDemand(keys: readonly string[], { groups, atLeast }: Appro
     return isInside && Number(count) >= atLeast;
   });
 }
+
+/** Describes a number of approvers in words: ``2 of `finance` or `legal` ``. */
+export function approversText(groups: readonly string[], atLeast: number): string {
+  return `${atLeast} of ${groups.length === 0 ? "the operators" : groups.map((name) => `\`${name}\``).join(" or ")}`;
+}

@@ -147,6 +147,22 @@ async function call(
   }
 }
 
+/** Asks once more, takes an approval back, gives it again with another and uses them, which a short storm may leave out. */
+async function approveTogether({ servers }: PaymentFleet, { agentId, keys }: ApprovalWorkspace): Promise<void> {
+  const [first] = servers as [TestServer];
+  const [ann, bob] = keys as [string, string];
+  const asker = keys[PEOPLE.indexOf("Hal")] as string;
+  const action = { agent_id: agentId, ...payment("pay.two", CONTENTS) };
+  const as = <T>(key: string, path: string, body: object): Promise<T> =>
+    post<T>({ http: first.http, adminKey: key }, path, body);
+  const asked = await as<{ readonly escalation_id: string }>(asker, "/v1/enforce/intercept", action);
+  const path = `/v1/enforce/escalations/${asked.escalation_id}`;
+  await as(ann, `${path}/resolve`, { resolution: "approved" });
+  await as(ann, `${path}/withdraw-approval`, {});
+  for (const key of [ann, bob]) await as(key, `${path}/resolve`, { resolution: "approved" });
+  await as(asker, "/v1/enforce/intercept", { ...action, escalation_id: asked.escalation_id });
+}
+
 /** Has callers ask for actions and approve them while groups change and processes are killed. Returns the workspace's log. */
 export async function playApprovals(fleet: PaymentFleet, seed: number, size: ApprovalsSize): Promise<StoredLog> {
   const draws = drawsFrom(seededBelow(seed));
@@ -167,5 +183,6 @@ export async function playApprovals(fleet: PaymentFleet, seed: number, size: App
     await fleet.killAndRestart(draws.below(size.processes));
   }
   await callers;
+  await approveTogether(fleet, workspace);
   return readLog(fleet.databaseUrl, workspaceId);
 }
