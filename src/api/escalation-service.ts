@@ -54,7 +54,7 @@ const CHANGE_KINDS: Readonly<Record<EscalationChange["kind"], ChangeKind>> = {
 
 const statusOf = ({ status }: Escalation): EscalationStatus => ESCALATION_STATUS_NUMBERS[status];
 
-/** What an escalation shows of its approvals to a caller. */
+/** Approvals of an escalation as a caller sees them. */
 interface Shown {
   readonly nameOf: NameOf;
   /** True if an approval by the caller would count for something that is missing; undefined for a caller who cannot approve. */

@@ -79,9 +79,9 @@ export const csvRow = (cells: readonly string[]): string => cells.map(csvCell).j
 
 const csvCell = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-/** What a report says of itself. */
+/** Beginning of a report. */
 export interface ReportHead {
-  /** What was asked for: a period, an agent, a mandate. */
+  /** Period, agent and mandate that the report covers, in words. */
   readonly selection: readonly string[];
   readonly log: EvidenceLog;
 }

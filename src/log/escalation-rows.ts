@@ -23,7 +23,7 @@ interface EscalationRow {
   usedBy: string;
   /** The escalation that a later ask created or joined in its place; empty otherwise. */
   replacedBy: string;
-  /** What the decisions of the batch demand of it. */
+  /** Demands of the batch's decisions on it. */
   readonly needs: SealedDemand[];
 }
 

@@ -113,7 +113,7 @@ export interface DecisionBody {
   readonly escalation_id?: string;
   /** Set by the decision that created the escalation; absent from those that joined it. */
   readonly escalation_expires_at?: string;
-  /** What rules with approvers demand of the escalation, beyond what earlier decisions of it did. Absent when there is nothing. */
+  /** Demands of rules with approvers on the escalation, without those of its earlier decisions. Absent when there are none. */
   readonly approvals_needed?: readonly SealedDemand[];
   readonly used_escalation_id?: string;
   /** Id under which the caller claimed the action with its intercept. Absent otherwise. */

@@ -12,7 +12,7 @@ export interface EscalationMessage {
   readonly expiresAtMs: number;
   /** Address of the escalation on the dashboard. */
   readonly url: string;
-  /** What is to be approved, as text in whole; undefined where it stays behind the link. */
+  /** The whole action as text; undefined where it stays behind the link. */
   readonly approved: string | undefined;
 }
 

@@ -135,7 +135,7 @@ export class Notifications {
     const after = await updateSettings(log, keyId, encryptor, update, (reader, settings) =>
       this.#alignSlackChannel(reader, workspaceId, settings),
     );
-    // What could not be sent with the settings before is tried at once.
+    // Messages that the earlier settings could not send are tried at once.
     await stored(database.pool.query({ ...refreshChannels, values: [workspaceId, null, null] }));
     wake();
     return after;

@@ -5,7 +5,7 @@ import { type Database, stored } from "../store/database.ts";
 import { NotificationPreferenceEntity } from "../store/entities.ts";
 import { isTimeZone, type QuietHours } from "./quiet-hours.ts";
 
-/** What a person wants to be told of. */
+/** A person's choice of messages. */
 export interface Preferences {
   readonly about: "all" | "mine";
   /** Names of the person's approver groups, for `mine`. */

@@ -59,7 +59,7 @@ const NO_SETTINGS: WholeSettings = {
 };
 const PLACE = "notification_settings.sealed_private";
 
-/** What the table holds as plain text. */
+/** Settings that the table holds as plain text. */
 type StoredSettings = Pick<PublicSettings, "notifyArguments" | "smtp" | "slackChannel">;
 
 interface SettingsRow {

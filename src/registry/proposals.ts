@@ -92,7 +92,7 @@ const reviewsOf = ({ settings }: WorkspaceState): number => settings.mandate_rev
 const proposalNotFound = (proposalId: string): ControlPlaneError =>
   notFound(ErrorReason.PROPOSAL_NOT_FOUND, "proposal", { proposal_id: proposalId });
 
-/** What a change is about. */
+/** Object of a change. */
 interface Target {
   readonly kind: ProposedChange["kind"];
   readonly target: string;

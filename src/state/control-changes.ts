@@ -179,7 +179,7 @@ export type SealedApproverGroup = {
   readonly deputies: readonly string[];
 };
 
-/** What a rule that escalates an action asks for, as sealed. */
+/** Demand of a rule that escalates an action, as sealed. */
 export type SealedDemand = {
   readonly mandate_id: string;
   /** Path of the rule in the mandate. */

@@ -115,7 +115,7 @@ async function loadAuthority(client: Reader, state: WorkspaceState): Promise<voi
   }
 }
 
-/** What an escalation needs, as its row has it; null where rules name no approvers. */
+/** Demands on an escalation, as its row has them; null where rules name no approvers. */
 interface NeedsRow {
   readonly needs: readonly SealedDemand[] | null;
 }

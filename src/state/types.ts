@@ -186,7 +186,7 @@ export interface Outcome {
   readonly escalationId: string | undefined;
   /** Time at which the escalation expires, if the decision creates it. */
   readonly escalationExpiresAtMs: number | undefined;
-  /** What rules with approvers demand of the escalation, beyond what earlier requests did. Empty if none does. */
+  /** Demands of rules with approvers on the escalation, without those of earlier requests. */
   readonly demands: readonly SealedDemand[];
   /** Approved escalation of this very action that is no longer usable; its asker joins `escalationId` instead. */
   readonly replacedEscalationId: string | undefined;

@@ -519,7 +519,7 @@ export const NotificationSettingsEntity = defineEntity({
   },
 });
 
-/** What one person wants to be told of, and when. Quiet hours are minutes of the day in a time zone; null without them. */
+/** One person's choice of messages. Quiet hours are minutes of the day in a time zone; null without them. */
 export const NotificationPreferenceEntity = defineEntity({
   name: "NotificationPreference",
   tableName: "notification_preference",

@@ -1,6 +1,6 @@
 import type { StoredLog } from "../log/stored-log.ts";
 
-/** What a log says of approvals, read by a second program that shares nothing with the service. */
+/** Approvals in a log, read by a second program that shares nothing with the service. */
 export interface ReadApprovals {
   /** Sentences about every approval that should not have been, and every escalation that should have been approved. */
   readonly faults: readonly string[];

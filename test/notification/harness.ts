@@ -114,7 +114,7 @@ export async function openNotifications(env: Readonly<Record<string, string>> = 
   return test;
 }
 
-/** What a call is refused for: `NOTIFICATIONS_NOT_CONFIGURED`. */
+/** Returns the reason of a refused call: `NOTIFICATIONS_NOT_CONFIGURED`. */
 export async function refusalOf(call: Promise<unknown>): Promise<string> {
   try {
     await call;

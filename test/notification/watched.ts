@@ -1,4 +1,4 @@
-/** What a server of a test got, and waiting for more of it. */
+/** Messages that a test's server received, with a way to await more. */
 export interface Watched<T> {
   readonly all: T[];
   /** Adds one. */

@@ -589,7 +589,7 @@ export enum ErrorReason {
   LIST_CHANGED = 75,
 
   /**
-   * What the proposal changes has another version than when it was made.
+   * The object of the proposal has another version than when it was made.
    * Example: "`limits` has changed since proposal `prp_1` was made; make it anew".
    * FAILED_PRECONDITION, 409.
    *

@@ -149,7 +149,7 @@ export declare type QuietHours = Message<"agentcontrol.v1.QuietHours"> & {
 export declare const QuietHoursSchema: GenMessage<QuietHours>;
 
 /**
- * What a person wants to be told of.
+ * A person's choice of messages.
  *
  * @generated from message agentcontrol.v1.NotificationPreferences
  */

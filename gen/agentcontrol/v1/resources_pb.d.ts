@@ -1418,7 +1418,7 @@ export enum ProposalStatus {
   EXPIRED = 4,
 
   /**
-   * What it changes has another version than when it was made. It must be made anew.
+   * Its object has another version than when it was made. It must be made anew.
    *
    * @generated from enum value: PROPOSAL_STATUS_STALE = 5;
    */
