@@ -1,3 +1,4 @@
+import { ApprovalCheck } from "./approvals.ts";
 import { areEqual, base64 } from "./bytes.ts";
 import { type Checkpoint, nameOf, type SignedCheckpoint } from "./checkpoint.ts";
 import { assertNotCutOff, assertSameLog } from "./consistency.ts";
@@ -28,7 +29,7 @@ interface HashedEntry {
 }
 
 /**
- * Checks the entries of a log in order. It keeps their ids in memory, but not their bodies. Entries are hashed in batches and
+ * Checks the entries of a log in order, and that approvals meet the demands that they seal. It keeps ids in memory, but no bodies. Entries are hashed in batches and
  * checked one by one, so the reported fault is that of the first entry to distrust.
  *
  * Every entry names the size and root of the log that it was sealed on. So changing one entry requires changing all later
@@ -39,6 +40,7 @@ export class LogCheck {
   readonly #earlier: readonly SignedCheckpoint[];
   readonly #roots: RootCheck;
   readonly #keys = new SealedKeys();
+  readonly #approvals = new ApprovalCheck();
   readonly #claimedIds = new Set<string>();
   #lastTime = "";
 
@@ -89,6 +91,7 @@ export class LogCheck {
     this.#assertUnique(body, index);
     this.#roots.pass();
     this.#keys.add(body, index);
+    this.#approvals.check(body, index);
     return body;
   }
 

@@ -20,6 +20,8 @@ export type VerificationFault =
   | "previous_root"
   /** Two entries claim the same id. */
   | "duplicate_id"
+  /** An approval does not meet the sealed demands, counts the asker, the editor or one person twice, or is used without being given. */
+  | "approval"
   /** The entries do not hash to the checkpoint's root. */
   | "root"
   /** A proof does not lead to the checkpoint's root. */

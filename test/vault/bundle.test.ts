@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { agentctl, createFolder, type Folder } from "../cli/harness.ts";
-import { KEY, KEYED, TAMPERINGS, UNTOUCHED } from "./tampering.ts";
+import { APPROVED, KEY, KEYED, TAMPERINGS, UNTOUCHED } from "./tampering.ts";
 
 const run = promisify(execFile);
 const VERIFIER = join(import.meta.dirname, "verify_bundle.py");
@@ -58,6 +58,27 @@ describe("bundles", () => {
       "verified 5",
       "verified 5",
     ]);
+  });
+
+  for (const [what, text] of APPROVED) {
+    it(`verify when an escalation was approved by ${what}, with both verifiers.`, async () => {
+      const path = await folder.file("approved", text);
+      const { code, stdout } = await agentctl(["vault", "verify", path, "--public-key", pinned]);
+      expect(code, stdout).to.equal(0);
+      expect(await pythonSays("--public-key", pinned, path)).to.deep.equal(["verified 13"]);
+    });
+  }
+
+  it("tell the demand that an approval does not meet, and who counts twice.", async () => {
+    const refusalOf = async (what: string): Promise<string> => {
+      const at = TAMPERINGS.findIndex((each) => each.what === `a log that ${what}`);
+      return (await agentctl(["vault", "verify", tampered[at] ?? "", "--public-key", pinned])).stdout;
+    };
+    expect(await refusalOf("approves with one of two people")).to.include(
+      "entry 8 approves escalation `esc_1`, and 1 of its approvals meet the demand of `rules[0]` of mandate `mnd_1`: 2 of `finance`",
+    );
+    expect(await refusalOf("counts the asker")).to.match(/entry 9 .*asked for the action or edited it/);
+    expect(await refusalOf("counts one person by two keys")).to.match(/entry 9 .*counts one party twice/);
   });
 
   for (const [at, { what, fault, index }] of TAMPERINGS.entries()) {

@@ -297,6 +297,220 @@ const UNSEALED: readonly (readonly [what: string, text: string])[] = [
   ["seals its signing key in an entry of another type", keyedLog(CREATED_BY_OTHER, { ...ADDED, type: "other" })],
 ];
 
+const [FINANCE, LEGAL] = ["finance", "legal"];
+const [ADA, BEN, CLEO, DAN] = ["ada", "ben", "cleo", "dan"].map((name) => `oidc:https://idp.example|${name}`) as [
+  string,
+  string,
+  string,
+  string,
+];
+const ESCALATION = { escalation_id: "esc_1", agent_id: "agt_1" };
+
+const keyOf = (key_id: string, owner?: string, by = "key_root"): Draft => ({
+  type: "key_created",
+  key: { key_id, ...(owner === undefined ? {} : { owner }) },
+  by,
+});
+const groupOf = (name: string, more: JsonObject): Draft => ({
+  type: "approver_group_changed",
+  approver_group: { name, members: [], deputies: [], oidc_groups: [], ...more },
+});
+const demandOf = (groups: readonly string[], at_least: unknown): JsonObject =>
+  ({ mandate_id: "mnd_1", rule: "rules[0]", groups, at_least }) as JsonObject;
+const askedBy = (key_id: string, approvals_needed: unknown, more: JsonObject = {}): Draft =>
+  ({
+    ...ESCALATION,
+    type: "decision",
+    decision: "escalate",
+    key_id,
+    ...(approvals_needed === undefined ? {} : { approvals_needed }),
+    ...more,
+  }) as Draft;
+/** An approval by an entry of its own; a party of null for a key that counts as itself. */
+const given = (by: string, groups: readonly string[], party: string | null = by): Draft =>
+  ({ ...ESCALATION, type: "escalation_approval_given", by, groups, ...(party === null ? {} : { party }) }) as Draft;
+const takenBack = (by: string): Draft => ({ ...ESCALATION, type: "escalation_approval_withdrawn", by });
+/** An approval as a resolution counts it, that of an entry before if it names one. */
+const counted = (by: string, groups: readonly string[], more: JsonObject = {}): JsonObject =>
+  ({ by, groups, party: by, ...more }) as JsonObject;
+const resolved = (by: string, more: JsonObject): Draft => ({ ...ESCALATION, type: "escalation_resolved", by, ...more });
+const approved = (by: string, approvals: readonly JsonObject[]): Draft =>
+  resolved(by, { resolution: "approved", approvals } as JsonObject);
+const editedBy = (by: string): Draft =>
+  resolved(by, { escalation_id: "esc_0", resolution: "rejected", edit: { replaced_by: "esc_1" } });
+
+/** Keys and groups before an action waits for two of finance and one of legal: entries 0 to 6; the ask is entry 7. */
+const PEOPLE: readonly Draft[] = [
+  keyOf("key_agent", undefined, ADA),
+  keyOf("key_ben", BEN),
+  keyOf("key_ben_2", BEN),
+  keyOf("key_label", "Night shift"),
+  keyOf("key_plain"),
+  groupOf(FINANCE, { members: [ADA, BEN, CLEO], deputies: [DAN] }),
+  groupOf(LEGAL, { members: [BEN, "Night shift"] }),
+];
+const ASK = askedBy("key_other", [demandOf([FINANCE], 2), demandOf([LEGAL], 1)]);
+const ASKED = [...PEOPLE, ASK];
+const BEN_GIVEN = given(BEN, [FINANCE, LEGAL]);
+const BEN_COUNTED = counted(BEN, [FINANCE, LEGAL], { seq: 8 });
+const USED: Draft = { type: "decision", decision: "allow", used_escalation_id: "esc_1" };
+const TWO = approved(CLEO, [BEN_COUNTED, counted(CLEO, [FINANCE])]);
+
+function approvalsLog(drafts: readonly Draft[]): string {
+  // A log has ids of its own, and as many entries as the other bundles.
+  const more = decisions(Math.max(0, SIZE - drafts.length));
+  const { entries, checkpoint } = writeLog([...drafts, ...more], { key: KEY, batches: [1] });
+  return logText({ head: { ...WHOLE.head, checkpoint: checkpoint() }, entries });
+}
+
+const APPROVALS: readonly (readonly [what: string, drafts: readonly Draft[]])[] = [
+  ["two people, one of them in both groups", [...ASKED, BEN_GIVEN, TWO, USED]],
+  [
+    "a key that counts as its owner, whose label compares in a form of its own",
+    [
+      ...ASKED,
+      given("key_label", [LEGAL], "owner night shift"),
+      given("key_ben", [FINANCE], BEN),
+      approved(CLEO, [
+        counted("key_label", [LEGAL], { seq: 8, party: "owner night shift" }),
+        counted("key_ben", [FINANCE], { seq: 9, party: BEN }),
+        counted(CLEO, [FINANCE]),
+      ]),
+    ],
+  ],
+  [
+    "a deputy after a reminder",
+    [
+      ...ASKED,
+      { ...ESCALATION, type: "escalation_reminded", groups: [FINANCE] },
+      given(BEN, [FINANCE, LEGAL]),
+      approved(DAN, [counted(BEN, [FINANCE, LEGAL], { seq: 9 }), counted(DAN, [FINANCE])]),
+    ],
+  ],
+  [
+    "an approval that was taken back and given again",
+    [
+      ...ASKED,
+      BEN_GIVEN,
+      takenBack(BEN),
+      BEN_GIVEN,
+      approved(CLEO, [counted(BEN, [FINANCE, LEGAL], { seq: 10 }), counted(CLEO, [FINANCE])]),
+    ],
+  ],
+  [
+    "a member by a group of the identity provider, which no entry seals",
+    [
+      groupOf(FINANCE, { oidc_groups: [{}] }),
+      askedBy("key_1", [demandOf([FINANCE], 1)]),
+      approved(DAN, [counted(DAN, [FINANCE])]),
+      USED,
+    ],
+  ],
+  [
+    "a key without an owner where any operator is enough",
+    [keyOf("key_plain"), askedBy("key_1", [demandOf([], 1)]), approved("key_plain", [{ by: "key_plain", groups: [] }])],
+  ],
+  [
+    "one operator where no rule names approvers",
+    [askedBy("key_1", undefined), resolved("key_1", { resolution: "approved" }), USED],
+  ],
+];
+
+/** Logs in which approvals meet the demands before them. */
+export const APPROVED: readonly (readonly [what: string, text: string])[] = APPROVALS.map(
+  ([what, drafts]) => [what, approvalsLog(drafts)] as const,
+);
+
+/** Logs that are signed, and in which an approval should not have been; the fault is that of their last own entry. */
+const UNAPPROVED: readonly (readonly [what: string, drafts: readonly Draft[]])[] = [
+  ["approves with one of two people", [...ASKED, approved(BEN, [counted(BEN, [FINANCE, LEGAL])])]],
+  [
+    "approves with nobody of a group",
+    [...ASKED, given(ADA, [FINANCE]), approved(CLEO, [counted(ADA, [FINANCE], { seq: 8 }), counted(CLEO, [FINANCE])])],
+  ],
+  ["approves without saying who", [...ASKED, resolved(BEN, { resolution: "approved" })]],
+  [
+    "approves a demand that a later ask brought with too few",
+    [...ASKED, BEN_GIVEN, askedBy("key_b", [demandOf([FINANCE], 3)]), TWO],
+  ],
+  ["counts the asker", [...PEOPLE, { ...ASK, key_id: CLEO }, BEN_GIVEN, TWO]],
+  ["counts who asked with another key of theirs", [...PEOPLE, { ...ASK, key_id: "key_ben" }, BEN_GIVEN, TWO]],
+  [
+    "counts who made the asker's key",
+    [...PEOPLE, { ...ASK, key_id: "key_agent" }, BEN_GIVEN, approved(ADA, [BEN_COUNTED, counted(ADA, [FINANCE])])],
+  ],
+  ["counts who asked after approving", [...ASKED, BEN_GIVEN, askedBy(BEN, undefined), TWO]],
+  [
+    "counts the editor",
+    [
+      ...PEOPLE,
+      { ...ASK, escalation_id: "esc_0" },
+      ASK,
+      editedBy(CLEO),
+      BEN_GIVEN,
+      approved(CLEO, [counted(BEN, [FINANCE, LEGAL], { seq: 10 }), counted(CLEO, [FINANCE])]),
+    ],
+  ],
+  [
+    "counts who asked for the action before its edit",
+    [
+      ...PEOPLE,
+      { ...ASK, escalation_id: "esc_0", key_id: CLEO },
+      ASK,
+      editedBy("key_x"),
+      BEN_GIVEN,
+      approved(CLEO, [counted(BEN, [FINANCE, LEGAL], { seq: 10 }), counted(CLEO, [FINANCE])]),
+    ],
+  ],
+  ["counts one person twice", [...ASKED, BEN_GIVEN, approved(BEN, [BEN_COUNTED, counted(BEN, [FINANCE, LEGAL])])]],
+  [
+    "counts one person by two keys",
+    [
+      ...ASKED,
+      given("key_ben", [FINANCE, LEGAL], BEN),
+      approved("key_ben_2", [
+        counted("key_ben", [FINANCE, LEGAL], { seq: 8, party: BEN }),
+        counted("key_ben_2", [FINANCE], { party: BEN }),
+      ]),
+    ],
+  ],
+  ["counts a key as somebody else", [...ASKED, given("key_ben", [FINANCE], ADA)]],
+  ["counts a key with an owner as itself", [...ASKED, given("key_ben", [], null)]],
+  [
+    "counts a key without an owner for two",
+    [keyOf("key_plain"), askedBy("key_1", [demandOf([], 2)]), approved("key_plain", [{ by: "key_plain", groups: [] }])],
+  ],
+  ["counts a stranger in a group", [...ASKED, given(DAN, [FINANCE])]],
+  ["counts a deputy before the reminder", [...ASKED, BEN_GIVEN, approved(DAN, [BEN_COUNTED, counted(DAN, [FINANCE])])]],
+  [
+    "counts somebody in a group that was deleted",
+    [...ASKED, { type: "approver_group_deleted", name: FINANCE }, given(BEN, [FINANCE])],
+  ],
+  [
+    "counts an approval that no entry gives",
+    [...ASKED, approved(CLEO, [counted(BEN, [FINANCE, LEGAL]), counted(CLEO, [FINANCE])])],
+  ],
+  [
+    "counts an approval of another entry",
+    [...ASKED, BEN_GIVEN, approved(CLEO, [counted(ADA, [FINANCE, LEGAL], { seq: 8 }), counted(CLEO, [FINANCE])])],
+  ],
+  [
+    "counts an approval for more groups than it was given for",
+    [
+      ...ASKED,
+      given(ADA, [FINANCE]),
+      approved(CLEO, [counted(ADA, [FINANCE, LEGAL], { seq: 8 }), counted(CLEO, [FINANCE])]),
+    ],
+  ],
+  ["counts an approval that was taken back", [...ASKED, BEN_GIVEN, takenBack(BEN), TWO]],
+  ["demands none", [askedBy("key_1", [demandOf([FINANCE], 0)])]],
+  ["demands half a person", [askedBy("key_1", [demandOf([FINANCE], 0.5)])]],
+  ["hides its demands", [askedBy("key_1", {})]],
+  ["uses an approval that nobody gave", [...ASKED, BEN_GIVEN, USED]],
+  ["uses an approval of an escalation that nobody asked for", [USED]],
+  ["uses an approval that was rejected", [...ASKED, resolved(BEN, { resolution: "rejected" }), USED]],
+];
+
 /** The bundles that every verifier has to refuse when it trusts `KEY` alone. */
 export const TAMPERINGS: readonly Tampering[] = [
   ...LOGS.map(([what, parts, fault, index]) => ({
@@ -318,4 +532,10 @@ export const TAMPERINGS: readonly Tampering[] = [
     index: 9,
   })),
   ...UNSEALED.map(([what, text]) => ({ what: `a log that ${what}`, text, fault: "signature", index: null })),
+  ...UNAPPROVED.map(([what, drafts]) => ({
+    what: `a log that ${what}`,
+    text: approvalsLog(drafts),
+    fault: "approval",
+    index: drafts.length - 1,
+  })),
 ];

@@ -276,6 +276,113 @@ def ids_of(body):
     return [(name, body[name]) for name in names if name in body]
 
 
+def texts(value):
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def of(value, *names):
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+class Approvals:
+    """Follows the demands that decisions seal, and who answered them; an answer has to meet every demand before it."""
+
+    def __init__(self):
+        self.pending, self.approved, self.groups, self.keys = {}, set(), {}, {}
+
+    def of(self, escalation):
+        return self.pending.setdefault(escalation, {"demands": [], "askers": set(), "given": {}, "reminded": set()})
+
+    def names(self, approval):
+        return {approval.get("by"), approval.get("party"), of(self.keys.get(approval.get("by")), "owner")} - {None}
+
+    def line(self, name):
+        found = set()
+        while name is not None and name not in found:
+            key = self.keys.get(name) or {}
+            found |= {name, key.get("owner")} - {None}
+            name = key.get("by")
+        return found
+
+    def admitted(self, pending, approval, index):
+        by, party = approval.get("by"), approval.get("party")
+        person = isinstance(by, str) and by.startswith("oidc:")
+        owner = by if person else of(self.keys.get(by), "owner")
+        if person or by in self.keys:
+            named = owner is not None and owner.startswith("oidc:")
+            need(party == owner if named else (party is None) == (owner is None), "approval", index)
+        for name in texts(approval.get("groups")):
+            need(party is not None and name in self.groups, "approval", index)
+            group = self.groups[name]
+            known = texts(group.get("members")) + (texts(group.get("deputies")) if name in pending["reminded"] else [])
+            named = party.startswith("oidc:")
+            inside = party in known if named else any(not each.startswith("oidc:") for each in known)
+            need(group.get("oidc_groups") or inside, "approval", index)
+
+    def check(self, body, index):
+        kind, escalation = body.get("type"), body.get("escalation_id")
+        if kind == "decision":
+            used = body.get("used_escalation_id")
+            need(used is None or used in self.approved, "approval", index)
+            self.approved.discard(used)
+            if body.get("decision") == "escalate" and isinstance(escalation, str):
+                pending, demands = self.of(escalation), body.get("approvals_needed", [])
+                need(isinstance(demands, list), "approval", index)
+                for least in (of(each, "at_least") for each in demands):
+                    need(isinstance(least, float) and least >= 1 and least.is_integer(), "approval", index)
+                pending["demands"] += demands
+                pending["askers"].add(body.get("key_id", ""))
+        elif kind in ("key_created", "authority_created"):
+            made = body.get("key" if kind == "key_created" else "authority") or {}
+            name = made.get("key_id" if kind == "key_created" else "id")
+            self.keys[name] = {"owner": made.get("owner") if kind == "key_created" else None, "by": body.get("by")}
+        elif kind == "approver_group_changed":
+            self.groups[of(body, "approver_group", "name")] = body.get("approver_group")
+        elif kind == "approver_group_deleted":
+            self.groups.pop(body.get("name"), None)
+        elif kind == "escalation_reminded":
+            self.of(escalation)["reminded"].update(texts(body.get("groups")))
+        elif kind in ("escalation_approval_given", "escalation_approval_withdrawn"):
+            pending, own = self.of(escalation), self.names(body)
+            if kind == "escalation_approval_given":
+                self.admitted(pending, body, index)
+            others = {at: each for at, each in pending["given"].items() if not self.names(each) & own}
+            pending["given"] = {**others, **({index: body} if kind == "escalation_approval_given" else {})}
+        elif kind == "escalation_resolved":
+            pending = self.of(escalation)
+            del self.pending[escalation]
+            replaced = of(body, "edit", "replaced_by")
+            if isinstance(replaced, str):
+                self.of(replaced)["askers"] |= pending["askers"] | {body.get("by", "")}
+            if body.get("resolution") == "approved":
+                self.approved.add(escalation)
+                if pending["demands"]:
+                    self.resolved(pending, body, index)
+
+    def resolved(self, pending, body, index):
+        approvals = body.get("approvals") if isinstance(body.get("approvals"), list) else []
+        for each in approvals:
+            need(isinstance(each, dict), "approval", index)
+            if "seq" not in each and each.get("by") == body.get("by"):
+                self.admitted(pending, each, index)
+            else:
+                given = pending["given"].get(each.get("seq"), {})
+                need(all(given.get(name) == each.get(name) for name in ("by", "party", "groups")), "approval", index)
+        for demand in pending["demands"]:
+            groups, least, count = set(texts(demand.get("groups"))), demand["at_least"], 0
+            for each in approvals:
+                inside = not groups or groups & set(texts(each.get("groups")))
+                count += bool(inside and (each.get("party") is not None or least <= 1))
+            need(count >= least, "approval", index)
+        for place, each in enumerate(approvals):
+            own = self.names(each)
+            need(not any(own & self.line(asker) for asker in pending["askers"]), "approval", index)
+            others = approvals[:place] + approvals[place + 1 :]
+            need(not any(own & (self.names(other) | self.line(other.get("by"))) for other in others), "approval", index)
+
+
 def seal_keys(keys, body, index):
     """Notes the keys that an entry seals, and whether they were retired; None stands for the log's beginning."""
     kind, key = body.get("type"), body.get("signing_key")
@@ -290,6 +397,7 @@ def seal_keys(keys, body, index):
 def verify_log(head, lines, keys):
     origin, size, root, signer = checkpoint(head.get("checkpoint"), keys)
     tree, before, sealed_on, vouched, claimed, sealed_keys = Tree(), "", None, 0, set(), {}
+    approvals = Approvals()
     for line in lines:
         entry, index = json.loads(line), tree.size
         need(isinstance(entry, dict) and isinstance(entry.get("body"), str), "malformed")
@@ -313,6 +421,7 @@ def verify_log(head, lines, keys):
             claimed.add(each)
         tree.add(leaf)
         seal_keys(sealed_keys, body, index)
+        approvals.check(body, index)
     need(tree.size >= size, "order", tree.size)
     need(tree.size <= size, "order", size)
     need(tree.root() == root, "root", min(vouched, max(size - 1, 0)))
