@@ -1,3 +1,5 @@
+import { approvedBy, needsIn, type ToldNeed } from "../explain/approvals.ts";
+import { plainText } from "../explain/sentence.ts";
 import { isJsonRecord, type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
 
 /** References of a decision, whose entries explain it. */
@@ -73,13 +75,49 @@ export interface Event {
   readonly text: string;
 }
 
+/** Facts of the entries before one, which tell who approved what. */
+export class Answers {
+  readonly #needs = new Map<string, ToldNeed[]>();
+  readonly #names = new Map<string, string>();
+
+  /** Records an entry and the name of its author. MUST be called for every entry, in order. */
+  add(entry: JsonRecord, by: string, byName: string | undefined): void {
+    if (byName !== undefined) this.#names.set(by, byName);
+    const needs = entry.decision === "escalate" ? needsIn(entry) : [];
+    const id = textAt(entry, "escalation_id");
+    if (needs.length > 0) this.#needs.set(id, [...(this.#needs.get(id) ?? []), ...needs]);
+  }
+
+  /** Tells who approved an escalation; undefined for a resolution without several approvals. */
+  told(resolved: JsonRecord): string | undefined {
+    const approvals = listAt(resolved, "approvals").map((approval) => {
+      const by = textAt(approval, "by");
+      return { name: this.#names.get(by) ?? by, groups: listAt(approval, "groups").map(String) };
+    });
+    if (approvals.length === 0) return undefined;
+    const isInside = (needed: readonly string[], groups: readonly string[]): boolean =>
+      needed.length === 0 || needed.some((name) => groups.includes(name));
+    const needs = (this.#needs.get(textAt(resolved, "escalation_id")) ?? []).map((need) => ({
+      ...need,
+      given: approvals.filter(({ groups }) => isInside(need.groups, groups)).length,
+    }));
+    return plainText(approvedBy({ needs, approvals }))
+      .replace(/^Approved/, "approved")
+      .replace(/\.$/, "");
+  }
+}
+
 /** Explains how an entry concerns a decision; undefined, or an empty list, if it does not. */
-type Explainer = (entry: JsonRecord, references: DecisionReferences) => Event | readonly Event[] | undefined;
+type Explainer = (
+  entry: JsonRecord,
+  references: DecisionReferences,
+  answers: Answers,
+) => Event | readonly Event[] | undefined;
 
 /** Returns the events of an entry that concern a decision; most entries have none. */
-export function eventsIn(entry: JsonRecord, references: DecisionReferences): readonly Event[] {
+export function eventsIn(entry: JsonRecord, references: DecisionReferences, answers: Answers): readonly Event[] {
   const explainers = EXPLAINERS.get(textAt(entry, "type")) ?? [];
-  return explainers.flatMap((explain) => explain(entry, references) ?? []);
+  return explainers.flatMap((explain) => explain(entry, references, answers) ?? []);
 }
 
 const quoted = (text: string): string => `\`${text}\``;
@@ -186,13 +224,14 @@ const escalationWithdrawn: Explainer = (entry, { escalationIds }) => {
   return { topic: `withdrawn ${id}`, text: `a request for escalation ${id} was withdrawn, which leaves ${left}` };
 };
 
-const escalationResolved: Explainer = (entry, { escalationIds }) => {
+const escalationResolved: Explainer = (entry, { escalationIds }, answers) => {
   const id = textAt(entry, "escalation_id");
   if (!escalationIds.has(id)) return undefined;
   const note = textAt(entry, "note");
   const cause = ENDS.get(textAt(entry, "cause")) ?? "";
   const suffix = note === "" ? cause : ` with the note ${quoted(note)}`;
-  const text = `escalation ${id} ${textAt(entry, "resolution")}${editIn(entry)}${suffix}`;
+  const resolution = answers.told(entry) ?? textAt(entry, "resolution");
+  const text = `escalation ${id} ${resolution}${editIn(entry)}${suffix}`;
   return { topic: `resolved ${id}`, text };
 };
 

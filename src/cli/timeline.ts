@@ -1,7 +1,8 @@
-import { plainText, reasonsIn, receiptSentences, type SealedReason } from "../explain/receipt.ts";
+import { reasonsIn, receiptSentences, type SealedReason } from "../explain/receipt.ts";
+import { plainText } from "../explain/sentence.ts";
 import { isJsonRecord, type JsonRecord, listAt, textAt, valueAt } from "../verify/json.ts";
 import { budgetText } from "./budget-text.ts";
-import { type DecisionReferences, eventsIn, referencesIn } from "./timeline-explainers.ts";
+import { Answers, type DecisionReferences, eventsIn, referencesIn } from "./timeline-explainers.ts";
 
 /** One entry of the log that concerns a decision. */
 export interface TimelineItem {
@@ -42,6 +43,7 @@ export class Timeline {
   /** Items by topic: a later entry replaces an earlier one on the same topic. */
   readonly #before = new Map<string, TimelineItem>();
   readonly #after = new Map<string, TimelineItem>();
+  readonly #answers = new Answers();
 
   /** `decision` is the body of the decision's entry. */
   constructor(decision: JsonRecord) {
@@ -55,14 +57,15 @@ export class Timeline {
    */
   add(entry: JsonRecord, byName?: string): void {
     const index = Number(entry.seq);
+    const by = AUTHORS.map((name) => textAt(entry, name)).find((author) => author !== "") ?? "";
+    this.#answers.add(entry, by, byName);
     if (index === this.#references.index) {
       this.#keyName = byName;
       return;
     }
     const isBefore = index < this.#references.index;
     const items = isBefore ? this.#before : this.#after;
-    const by = AUTHORS.map((name) => textAt(entry, name)).find((author) => author !== "") ?? "";
-    for (const { topic, text } of eventsIn(entry, this.#references)) {
+    for (const { topic, text } of eventsIn(entry, this.#references, this.#answers)) {
       if (!isBefore && ONLY_BEFORE.test(topic)) continue;
       // Deleted first, because a map keeps the position of a key that is set again.
       items.delete(topic);

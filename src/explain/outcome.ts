@@ -1,4 +1,4 @@
-import type { Part, Sentence } from "./receipt.ts";
+import type { Part, Sentence } from "./sentence.ts";
 
 /** Status of an allowed action after its decision. */
 export type EndStatus = "succeeded" | "failed" | "cancelled" | "pending" | "unknown";

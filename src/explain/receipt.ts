@@ -1,17 +1,7 @@
 import { retryAfterMs } from "../retry/retry-after.ts";
 import { type JsonValue, listAt, numberAt, textAt, valueAt } from "../verify/json.ts";
-
-/** A thing named in a sentence, which a reader can go to. */
-export interface Named {
-  readonly kind: "agent" | "tool" | "mandate" | "escalation" | "decision" | "list";
-  readonly id: string;
-}
-
-/** A part of a sentence: the service's own words, or a quoted text from elsewhere, which may name a thing. */
-export type Part = string | { readonly quoted: string; readonly names?: Named | undefined };
-
-/** A sentence of an explanation. */
-export type Sentence = readonly Part[];
+import { demanded } from "./approvals.ts";
+import type { Named, Part, Sentence } from "./sentence.ts";
 
 const PAST: ReadonlyMap<string, string> = new Map([
   ["allow", "allowed"],
@@ -34,16 +24,6 @@ export function receiptSentences(body: unknown): readonly Sentence[] {
     ...capped(body),
     ...ended(body),
   ];
-}
-
-/** Writes a sentence as plain text: quoted texts in backticks, names with their ids. */
-export function plainText(sentence: Sentence): string {
-  return sentence.map((part) => (typeof part === "string" ? part : plainPart(part))).join("");
-}
-
-function plainPart({ quoted, names }: Exclude<Part, string>): string {
-  const id = names?.id ?? quoted;
-  return id === quoted ? `\`${quoted}\`` : `\`${quoted}\` (${id})`;
 }
 
 const agentPart = (id: string, name = ""): Part => ({ quoted: name || id, names: { kind: "agent", id } });
@@ -187,7 +167,7 @@ function approval(body: unknown): readonly Sentence[] {
   const sentences: Sentence[] = [];
   if (made !== "") {
     const end = expiry === "" ? "." : `, until ${expiry}.`;
-    sentences.push(["It waits for a person in the escalation ", escalationPart(made), end]);
+    sentences.push(["It waits for a person in the escalation ", escalationPart(made), end], ...demanded(body));
   }
   if (used !== "") sentences.push(["It used up the approval of ", escalationPart(used), "."]);
   if (presented !== "" && presented !== used) {

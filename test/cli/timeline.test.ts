@@ -245,6 +245,39 @@ describe("the timeline of a decision", () => {
     ]);
   });
 
+  it("tells who approved an escalation together, by their names, and what each demand had.", () => {
+    const own = id("esc", "a");
+    const demand = (groups: string[], at_least: number) => ({ groups, at_least });
+    const asking = {
+      ...DECISION,
+      decision: "escalate",
+      escalation_id: own,
+      escalation_expires_at: "t",
+      approvals_needed: [demand(["finance"], 2)],
+    };
+    const { escalation_expires_at: _, ...again } = asking;
+    const joining = { ...again, decision_id: id("dec", "y"), approvals_needed: [demand(["legal"], 1)] };
+    const resolved = {
+      type: "escalation_resolved",
+      escalation_id: own,
+      resolution: "approved",
+      by: "key_ben",
+      approvals: [
+        { by: "key_ada", seq: 2, groups: ["finance"] },
+        { by: "key_ben", groups: ["finance", "legal"] },
+      ],
+    };
+    const given = { type: "escalation_approval_given", escalation_id: own, by: "key_ada", groups: ["finance"] };
+    const all = [asking, joining, given, resolved].map((entry, seq) => ({ at: "", ...entry, seq }) as JsonRecord);
+    const timeline = new Timeline(all[0] as JsonRecord);
+    for (const entry of all) timeline.add(entry, entry.by === "key_ada" ? "Ada" : undefined);
+    expect(texts(timeline.explanation().after)).to.deep.equal([
+      `decision ${joining.decision_id} asked for ${own} again`,
+      `escalation ${own} approved as one of several`,
+      `escalation ${own} approved by \`Ada\` (\`finance\`) and \`key_ben\` (\`finance\`, \`legal\`): 2 of 2 of \`finance\`, 1 of 1 of \`legal\``,
+    ]);
+  });
+
   it("leaves out entries that do not concern it.", () => {
     expect(explanation.before).to.have.length(EXPLAINING.length);
     expect(explanation.unexplained).to.deep.equal([]);

@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { openBundle } from "../../src/cli/bundle.ts";
-import { plainText, reasonsIn, receiptSentences } from "../../src/explain/receipt.ts";
+import { reasonsIn, receiptSentences } from "../../src/explain/receipt.ts";
+import { plainText } from "../../src/explain/sentence.ts";
 import { agentctl } from "./harness.ts";
 import { type Served, startServed } from "./served.ts";
 

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { type ActionEnd, endSentences } from "../../src/explain/outcome.ts";
-import { plainText } from "../../src/explain/receipt.ts";
+import { plainText } from "../../src/explain/sentence.ts";
 
 const AT = "2026-11-27T08:00:00.000Z";
 

@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { plainText, reasonsIn, receiptSentences } from "../../src/explain/receipt.ts";
+import { reasonsIn, receiptSentences } from "../../src/explain/receipt.ts";
+import { plainText } from "../../src/explain/sentence.ts";
 
 const BODY = {
   decision: "block",
@@ -205,6 +206,25 @@ const CASES: readonly (readonly [what: string, body: object, sentences: readonly
       "Its rules looked into the list `domains` with the digest `ab12`, in which the action matched `*.corp.example`, `example.com`.",
       "Its rules looked for the list `gone`, which did not exist.",
       "Its rules looked into the list `payees` with the digest `cd34`, and found nothing of the action in it.",
+      "The agent's trust went from 50 to 48.",
+    ],
+  ],
+  [
+    "approvals that rules ask for",
+    {
+      ...BODY,
+      decision: "escalate",
+      escalation_id: "esc_1",
+      approvals_needed: [
+        { mandate_id: "mnd_1", rule: "rules[0]", groups: ["finance"], at_least: 2 },
+        { mandate_id: "mnd_1", rule: "rules[1]", groups: ["board", "legal"], at_least: 1 },
+        { mandate_id: "mnd_1", rule: "rules[2]", groups: [], at_least: 3 },
+      ],
+    },
+    [
+      "It was escalated to a person by a rule of the mandate `payments` (mnd_1).",
+      "It waits for a person in the escalation `esc_1`.",
+      "Its rules ask 2 of `finance`, 1 of `board` or `legal` and 3 of the operators to approve.",
       "The agent's trust went from 50 to 48.",
     ],
   ],

@@ -1,5 +1,5 @@
 import { Link } from "wouter";
-import type { Named, Part, Sentence } from "../../../explain/receipt.ts";
+import type { Named, Part, Sentence } from "../../../explain/sentence.ts";
 import { Shown } from "../../kit/shown.tsx";
 import { exactText, useZone } from "../../kit/zone.ts";
 

@@ -1,5 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { useQuery } from "@connectrpc/connect-query";
+import { EscalationService } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { approvedBy } from "../../../explain/approvals.ts";
 import { reasonsIn, receiptSentences, type SealedReason } from "../../../explain/receipt.ts";
 import { textAt } from "../../../verify/json.ts";
 import { Shown } from "../../kit/shown.tsx";
@@ -29,6 +32,7 @@ export function Summary({ decisionId, body }: { readonly decisionId: string; rea
         {receiptSentences(body).map((sentence, index) => (
           <SentenceView key={index} sentence={sentence} />
         ))}
+        <Approvals escalationId={textAt(body, "used_escalation_id") || textAt(body, "escalation_id")} />
       </div>
       {reasons.length === 0 ? null : (
         <div className="stack is-tight" data-part="why">
@@ -39,6 +43,16 @@ export function Summary({ decisionId, body }: { readonly decisionId: string; rea
       {word === "allow" || textAt(body, "decision_path") !== "policy" ? null : <Passes reasons={reasons} />}
     </section>
   );
+}
+
+/** Tells who approved an escalation whose rules name approvers, as the service has it now. */
+function Approvals({ escalationId }: { readonly escalationId: string }) {
+  const { getEscalation } = EscalationService.method;
+  const { data } = useQuery(getEscalation, { escalationId }, { enabled: escalationId !== "" });
+  const { approvals = [], approvalsNeeded: needs = [] } = data?.escalation ?? {};
+  if (approvals.length === 0) return null;
+  const told = approvals.map(({ by, byName, groups }) => ({ name: byName ?? by, groups }));
+  return <SentenceView sentence={approvedBy({ needs, approvals: told })} />;
 }
 
 /** Changes of one argument with which the action would have been allowed. */
