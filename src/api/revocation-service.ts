@@ -9,7 +9,7 @@ import {
 } from "../../gen/agentcontrol/v1/revocation_service_pb.js";
 import type { SigningKeys } from "../authority/signing-key.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
-import { ActorNames } from "../registry/actor-names.ts";
+import { ActorNames, type NameOf } from "../registry/actor-names.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
 import type { StoredCertificate } from "../revocation/certificate.ts";
 import { type PreviewedItem, previewRevocation, type RevocationPreview } from "../revocation/preview.ts";
@@ -32,8 +32,11 @@ export interface RevocationServiceOptions {
 
 type Item = { readonly id: string; readonly at: string };
 
-/** Fields shared by RevocationCertificate and RevokeAgentResponse, which are all fields of both. */
-type CertificateFields = Omit<MessageInitShape<typeof RevocationCertificateSchema>, "$typeName" | "$unknown">;
+/** Fields shared by RevocationCertificate and RevokeAgentResponse, which are all of RevokeAgentResponse. */
+type CertificateFields = Omit<
+  MessageInitShape<typeof RevocationCertificateSchema>,
+  "$typeName" | "$unknown" | "revokedByName"
+>;
 
 const itemFrom = ({ id, at }: Item): MessageInitShape<typeof RevokedItemSchema> => ({
   id,
@@ -93,6 +96,15 @@ async function messageFrom(
     },
     ledgerSeq: BigInt(body.ledger_seq),
   };
+}
+
+/** Makes the message of a certificate with the name of who revoked, which is not signed. */
+async function namedFrom(
+  certificate: StoredCertificate,
+  find: FindKey,
+  nameOf: NameOf,
+): Promise<CertificateFields & { readonly revokedByName: string | undefined }> {
+  return { ...(await messageFrom(certificate, find)), revokedByName: nameOf(certificate.body?.revoked_by) };
 }
 
 const previewedFrom = ({ id, name, ...item }: PreviewedItem): MessageInitShape<typeof PreviewedItemSchema> => ({
@@ -158,16 +170,19 @@ export function createRevocationService(options: RevocationServiceOptions): Serv
     async getRevocation({ revocationId }, { caller }) {
       const { certificate, isValid } = await getRevocation(database, keys, caller.workspaceId, revocationId);
       const find = finderIn(keys, caller.workspaceId);
-      const revokedBy = certificate.body?.revoked_by;
-      const nameOf = await names.find(caller.workspaceId, [revokedBy]);
-      const revokedByName = nameOf(revokedBy);
-      return { certificate: await messageFrom(certificate, find), signatureValid: isValid, revokedByName };
+      const nameOf = await names.find(caller.workspaceId, [certificate.body?.revoked_by]);
+      const message = await namedFrom(certificate, find, nameOf);
+      return { certificate: message, signatureValid: isValid, revokedByName: message.revokedByName };
     },
     async listRevocations(request, { caller }) {
       const page = pageFrom(request, "revocations");
       const { items, next } = await listRevocations(database, caller.workspaceId, page);
       const find = finderIn(keys, caller.workspaceId);
-      const revocations = await Promise.all(items.map((item) => messageFrom(item, find)));
+      const nameOf = await names.find(
+        caller.workspaceId,
+        items.map(({ body }) => body?.revoked_by),
+      );
+      const revocations = await Promise.all(items.map((item) => namedFrom(item, find, nameOf)));
       return { revocations, nextPageToken: page.tokenAfter(next) };
     },
   });

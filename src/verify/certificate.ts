@@ -11,7 +11,7 @@ export interface VerifiedCertificate {
 }
 
 /** Members of a certificate outside its signed body. */
-const UNSIGNED: ReadonlySet<string> = new Set(["signature", "public_key", "canonical_body"]);
+const UNSIGNED: ReadonlySet<string> = new Set(["signature", "public_key", "canonical_body", "revoked_by_name"]);
 
 const WHERE = "the certificate";
 

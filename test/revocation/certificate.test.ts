@@ -122,6 +122,9 @@ describe("the revocation certificate", () => {
     expect(read).to.deep.include(given);
     const { revocations } = await workspace.revocations.listRevocations({});
     expect(revocations.map(({ canonicalBody }) => canonicalBody)).to.deep.equal([certificate.canonicalBody]);
+    const name = (await getRevocation()).revokedByName;
+    expect(name).to.be.a("string");
+    expect([read, ...revocations].map((each) => each?.revokedByName)).to.deep.equal([name, name]);
   });
 
   it("is not valid, and still answered, whichever of its body's characters was changed in the database.", async () => {

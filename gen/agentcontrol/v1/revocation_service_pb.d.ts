@@ -280,6 +280,14 @@ export declare type RevocationCertificate = Message<"agentcontrol.v1.RevocationC
    * @generated from field: string canonical_body = 14;
    */
   canonicalBody: string;
+
+  /**
+   * Name of `revoked_by`: the person's email address or name, the key's owner or name. Unset if it has none. It is not signed, and
+   * stands here for readers alone.
+   *
+   * @generated from field: optional string revoked_by_name = 15;
+   */
+  revokedByName?: string | undefined;
 };
 
 /**

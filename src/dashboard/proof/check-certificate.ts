@@ -13,10 +13,11 @@ import {
 import type { PublicKey } from "../../verify/public-key.ts";
 import { type CheckedStep, holdsIf, runSteps, type Step } from "./steps.ts";
 
-/** Returns a certificate in its REST form: the file that `agentctl certificate verify` reads. */
+/** Returns a certificate in its REST form, without the name that is not signed: the file that `agentctl certificate verify` reads. */
 export function certificateJson(certificate: RevocationCertificate): JsonObject {
   const options = { useProtoFieldName: true, alwaysEmitImplicit: true };
-  return toJson(RevocationCertificateSchema, certificate, options) as JsonObject;
+  const { revoked_by_name: _, ...signed } = toJson(RevocationCertificateSchema, certificate, options) as JsonObject;
+  return signed;
 }
 
 /**
