@@ -1,15 +1,15 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import type { CollectedRow } from "../explain/collect-evidence.ts";
 import {
-  csvRow,
+  EVIDENCE_FILES,
   EVIDENCE_HEADER,
-  type EvidenceRow,
   evidenceCells,
   type ReportHead,
-  reportBegin,
-  reportEnd,
-  reportRow,
+  reportPieces,
+  tablePieces,
+  UNPROVEN_COLUMNS,
 } from "../explain/evidence.ts";
 import { HASH_BYTES, hex } from "../verify/bytes.ts";
 import type { SignedCheckpoint } from "../verify/checkpoint.ts";
@@ -20,18 +20,6 @@ import { VerificationError } from "../verify/verification-error.ts";
 import { readText, writeOutput } from "./bundle.ts";
 import { CommandError, type CommandIo } from "./command.ts";
 import { CsvError, csvRows } from "./csv.ts";
-
-/** Files of a folder of evidence. */
-export const EVIDENCE_FILES = {
-  /** The decisions with their proofs. */
-  table: "decisions.csv",
-  /** The same for people, to print. */
-  report: "report.html",
-  /** The signed note of the log that the proofs lead to. */
-  checkpoint: "checkpoint.txt",
-  /** The service's public keys (RFC 7517). */
-  keys: "keys.json",
-} as const;
 
 /** Evidence that is written. */
 export interface Evidence extends ReportHead {
@@ -50,12 +38,12 @@ export async function createEvidenceFolder(folder: string): Promise<void> {
   throw new CommandError(`\`${folder}\` is not empty; name a new folder`);
 }
 
-/** Writes evidence to an empty folder, the table last: it is there only if everything else is. Returns the number of rows. */
+/** Writes evidence to an empty folder, the table last: it is there only if everything else is. */
 export async function writeEvidence(
   folder: string,
   io: CommandIo,
   { note, keySet, ...head }: Evidence,
-  rows: readonly EvidenceRow[],
+  rows: readonly CollectedRow[],
 ): Promise<void> {
   const write = (name: string, pieces: Iterable<string>): Promise<void> =>
     writeOutput(join(folder, name), io, async (piece) => {
@@ -63,9 +51,10 @@ export async function writeEvidence(
     });
   await write(EVIDENCE_FILES.checkpoint, [note]);
   await write(EVIDENCE_FILES.keys, [`${JSON.stringify(keySet)}\n`]);
-  await write(EVIDENCE_FILES.report, [reportBegin(head), ...rows.map(reportRow), reportEnd(rows.length)]);
-  const lines = rows.map((row) => `${csvRow(evidenceCells(row))}\r\n`);
-  await write(EVIDENCE_FILES.table, [`${EVIDENCE_HEADER}\r\n`, ...lines]);
+  const texts = rows.map(({ report }) => report);
+  const lines = rows.map(({ line }) => line);
+  await write(EVIDENCE_FILES.report, reportPieces(head, texts));
+  await write(EVIDENCE_FILES.table, tablePieces(lines));
 }
 
 /** Texts of a folder of evidence that prove its table. */
@@ -121,7 +110,7 @@ async function verifyRow(cells: readonly string[], place: number, checkpoint: Si
   const parsed = await verifyDecision({ body, leafIndex: index, auditPath }, checkpoint);
   const leafHash = hex(await hashOfLeaf(body));
   const wanted = evidenceCells({ index, body, parsed, leafHash, auditPath: auditPath.map(hex) });
-  const other = NAMES.find((_, column) => cells[column] !== wanted[column]);
+  const other = NAMES.find((name, column) => !UNPROVEN_COLUMNS.has(name) && cells[column] !== wanted[column]);
   if (other === undefined && cells.length === NAMES.length) return;
   const what = other ?? "number of cells";
   throw new VerificationError("contradiction", `the \`${what}\` of entry ${index} is not that of its entry`, index);

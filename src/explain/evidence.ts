@@ -1,5 +1,6 @@
 import { type JsonValue, listAt, textAt } from "../verify/json.ts";
-import { plainText, receiptSentences } from "./receipt.ts";
+import { receiptSentences } from "./receipt.ts";
+import { plainText } from "./sentence.ts";
 
 /** A decision with its proof, as evidence shows it. Hashes are in lower-case hexadecimal. */
 export interface EvidenceRow {
@@ -12,7 +13,21 @@ export interface EvidenceRow {
   readonly leafHash: string;
   /** Sibling hashes from the leaf up to the root (RFC 9162, section 2.1.3). */
   readonly auditPath: readonly string[];
+  /** Name of the key or person that asked, which is not sealed; undefined if there is none. */
+  readonly keyName?: string | undefined;
 }
+
+/** Files of evidence. */
+export const EVIDENCE_FILES = {
+  /** The decisions with their proofs. */
+  table: "decisions.csv",
+  /** The same for people, to print. */
+  report: "report.html",
+  /** The signed note of the log that the proofs lead to. */
+  checkpoint: "checkpoint.txt",
+  /** The service's public keys (RFC 7517). */
+  keys: "keys.json",
+} as const;
 
 /** The log that rows are proven by, at the size that its checkpoint signs. */
 export interface EvidenceLog {
@@ -54,12 +69,16 @@ const COLUMNS: Readonly<Record<string, (row: EvidenceRow) => string>> = {
   mandates: ({ parsed }) => mandatesOf(parsed),
   reasons: ({ parsed }) => reasonsOf(parsed),
   key_id: member("key_id"),
+  key_name: ({ keyName }) => keyName ?? "",
   session_id: member("session_id"),
   escalation_id: ({ parsed }) => textAt(parsed, "escalation_id") || textAt(parsed, "used_escalation_id"),
   leaf_hash: ({ leafHash }) => leafHash,
   audit_path: ({ auditPath }) => auditPath.join(" "),
   entry: ({ body }) => body,
 };
+
+/** Columns that no entry proves: names of people, which can change and be erased. */
+export const UNPROVEN_COLUMNS: ReadonlySet<string> = new Set(["key_name"]);
 
 /** First line of a table of evidence, without its end. */
 export const EVIDENCE_HEADER = Object.keys(COLUMNS).join(",");
@@ -74,8 +93,14 @@ export const evidenceCells = (row: EvidenceRow): readonly string[] =>
  */
 const inert = (text: string): string => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
 
-/** Writes a row of CSV (RFC 4180) without its end. */
-export const csvRow = (cells: readonly string[]): string => cells.map(csvCell).join(",");
+/** Writes a row of a table of evidence (RFC 4180) with its end. */
+export const csvLine = (row: EvidenceRow): string => `${evidenceCells(row).map(csvCell).join(",")}\r\n`;
+
+/** Writes the pieces of a table of evidence, of lines by `csvLine`. */
+export function* tablePieces(lines: Iterable<string>): Generator<string> {
+  yield `${EVIDENCE_HEADER}\r\n`;
+  yield* lines;
+}
 
 const csvCell = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
@@ -111,8 +136,19 @@ code{font:12px ui-monospace,monospace}dl{display:grid;grid-template-columns:max-
 
 const fact = (name: string, text: string): string => `<dt>${html(name)}</dt><dd>${html(text)}</dd>`;
 
+/** Writes the pieces of a printable report. */
+export function* reportPieces(head: ReportHead, rows: Iterable<ReportRow>): Generator<string> {
+  let count = 0;
+  yield reportBegin(head);
+  for (const row of rows) {
+    count += 1;
+    yield reportRow(row);
+  }
+  yield reportEnd(count);
+}
+
 /** Writes the beginning of a printable report, up to its first row. */
-export function reportBegin({ selection, log }: ReportHead): string {
+function reportBegin({ selection, log }: ReportHead): string {
   const { origin, treeSize, rootHash, fingerprint } = log;
   return [
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Decisions of agents</title>',
@@ -129,17 +165,32 @@ export function reportBegin({ selection, log }: ReportHead): string {
   ].join("");
 }
 
-/** Writes a row of a printable report. */
-export function reportRow(row: EvidenceRow): string {
-  const { index, parsed, leafHash } = row;
-  const [asked, decided] = receiptSentences(parsed).map(plainText);
+/** Texts of a row of a printable report. */
+export interface ReportRow {
+  readonly index: number;
+  /** RFC 3339 UTC. */
+  readonly at: string;
+  readonly decision: string;
+  /** What was asked, how and why it was decided, in sentences. */
+  readonly told: readonly string[];
+  readonly leafHash: string;
+}
+
+/** Returns the texts of a decision in a printable report. */
+export function reportRowOf({ index, parsed, leafHash }: EvidenceRow): ReportRow {
+  const [asked = "", decided = ""] = receiptSentences(parsed).map(plainText);
   const because = listAt(parsed, "reasons").map((reason) => textAt(reason, "message"));
-  const told = [asked, decided, ...because].filter((text) => text !== undefined && text !== "").map(String);
-  const time = `<time datetime="${html(textAt(parsed, "at"))}">${html(textAt(parsed, "at"))}</time>`;
-  const cells = [String(index), time, html(textAt(parsed, "decision")), told.map(html).join("<br>")];
+  const told = [asked, decided, ...because].filter((text) => text !== "");
+  return { index, at: textAt(parsed, "at"), decision: textAt(parsed, "decision"), told, leafHash };
+}
+
+/** Writes a row of a printable report. */
+export function reportRow({ index, at, decision, told, leafHash }: ReportRow): string {
+  const time = `<time datetime="${html(at)}">${html(at)}</time>`;
+  const cells = [String(index), time, html(decision), told.map(html).join("<br>")];
   return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}<td><code>${html(leafHash)}</code></td></tr>\n`;
 }
 
 /** Writes the end of a printable report. */
-export const reportEnd = (count: number): string =>
+const reportEnd = (count: number): string =>
   `</tbody></table><p>${count} ${count === 1 ? "decision" : "decisions"}.</p></body></html>\n`;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { csvRows } from "../../src/cli/csv.ts";
-import { evidenceCells, reportRow } from "../../src/explain/evidence.ts";
+import { evidenceCells, reportRow, reportRowOf } from "../../src/explain/evidence.ts";
 import { agentctl } from "./harness.ts";
 import { type Served, startServed } from "./served.ts";
 
@@ -85,7 +85,7 @@ describe("agentctl vault report", () => {
     expect(evidenceCells(row)).to.include.members([`'${HOSTILE}`, "'@SUM(1)"]);
     const shown =
       "\\u{202e}evil` () asked to do `@SUM(1)` with the tool `=&lt;img src=x onerror=&quot;alert(1)&quot;&gt;&amp;`";
-    expect(reportRow(row)).to.include(shown);
+    expect(reportRow(reportRowOf(row))).to.include(shown);
   });
 
   const TAMPERED: readonly [string, (text: string) => string, string][] = [
