@@ -508,7 +508,7 @@ function createSignInParts(parts: Parts): SignInParts {
     oidc &&
     new OidcRechecks({
       issuer: oidc.issuer,
-      memberships: new Memberships(store),
+      memberships: new Memberships({ ...store, issuer: config.oidcIssuer ?? "" }),
       groups: groupRulesIn(config),
       groupsClaim: config.oidcGroupsClaim,
       log,

@@ -25,11 +25,11 @@ import {
   listPeople,
   type PersonView,
   reactivatePerson,
-  roleOfPerson,
   updatePerson,
   viewsOf,
 } from "../registry/people.ts";
-import { isPersonId, personFromName } from "../registry/person-name.ts";
+import { personIn } from "../registry/person-name.ts";
+import { roleOfPerson } from "../registry/person-role.ts";
 import { makeChange } from "../registry/proposals.ts";
 import type { WorkspaceRates } from "../registry/workspace-rates.ts";
 import {
@@ -123,10 +123,6 @@ function keyFrom(key: KeyRow, nameOf: NameOf): MessageInitShape<typeof ApiKeySch
     lastUsedAt: optionalTimestamp(key.lastUsedAtMs),
   };
 }
-
-/** Returns the owner of a key if it names a person; a label has no name of its own. */
-const personIn = (owner: string | null | undefined): string | undefined =>
-  typeof owner === "string" && (isPersonId(owner) || personFromName(owner) !== undefined) ? owner : undefined;
 
 function signingKeyFrom({
   keyId,
@@ -246,6 +242,7 @@ function personFrom(view: PersonView, nameOf: NameOf): MessageInitShape<typeof P
     createdBy: createdBy ?? undefined,
     createdByName: nameOf(createdBy),
     deactivatedAt: optionalTimestamp(person.deactivatedAtMs),
+    leftAt: optionalTimestamp(person.leftAtMs),
   };
 }
 

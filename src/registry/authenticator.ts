@@ -7,6 +7,7 @@ import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts
 import { type Database, stored } from "../store/database.ts";
 import {
   ApiKeyEntity,
+  type ApiKeyRow,
   AuthorityEntity,
   type AuthorityRow,
   PersonEntity,
@@ -16,6 +17,8 @@ import {
 } from "../store/entities.ts";
 import { CREDENTIAL_MARK, SIGN_IN_MARK } from "./keys.ts";
 import { MEMBERSHIP_MS } from "./memberships.ts";
+import { personIn } from "./person-name.ts";
+import { roleUnderOwner } from "./person-role.ts";
 
 /** The holder of a key. */
 export interface KeyHolder {
@@ -77,6 +80,8 @@ const CACHED_UNKNOWN = 10_000;
 const MAX_KEY = 512;
 const MAX_TOKEN = 16_384;
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]*$/;
+
+type Fork = ReturnType<Database["orm"]["em"]["fork"]>;
 
 /** A key as it is stored; whether it works depends on the time. */
 interface StoredKey {
@@ -250,26 +255,38 @@ export class Authenticator {
     return found ?? (key.length <= MAX_KEY ? this.#findApiKey(secretHash) : undefined);
   }
 
+  /** Finds an API key with the role that its owner leaves it. */
   async #findApiKey(secretHash: Buffer): Promise<StoredKey | undefined> {
     const where = { secretHash, $or: [{ revokedAtMs: null }, { endedWithAgent: true }] };
-    const key = await stored(this.#orm.em.fork().findOne(ApiKeyEntity, where));
+    const em = this.#orm.em.fork();
+    const key = await stored(em.findOne(ApiKeyEntity, where));
     if (key === null) return undefined;
-    const { keyId, workspaceId, role, agentId, expiresAtMs = null, revokedAtMs = null, endedWithAgent } = key;
+    const { keyId, workspaceId, agentId, expiresAtMs = null, revokedAtMs = null, endedWithAgent } = key;
+    const role = await this.#roleOf(em, key);
+    if (role === undefined) return undefined;
     const holder = { keyId, workspaceId, role, agentId: agentId ?? null, expiresAtMs };
     const afterEnd = endedWithAgent ? { ...holder, isEnded: true } : undefined;
     return { holder, afterEnd, expiresAtMs, endedAtMs: revokedAtMs };
   }
 
-  /** Finds a sign-in. One with a key ends with that key. */
+  /** Returns the role that a key has by its owner; undefined if that one has no rights. */
+  async #roleOf(em: Fork, { workspaceId, role, owner }: ApiKeyRow): Promise<Role | undefined> {
+    const actor = personIn(owner);
+    if (actor === undefined) return role as Role;
+    return roleUnderOwner(role as Role, await stored(em.findOne(PersonEntity, { workspaceId, actor })));
+  }
+
+  /** Finds a sign-in. One with a key ends with that key, and has its role. */
   async #findSignIn(secretHash: Buffer): Promise<StoredKey | undefined> {
     const em = this.#orm.em.fork();
     const signIn = await stored(em.findOne(SignInEntity, { secretHash }));
     if (signIn === null) return undefined;
-    const { holder: keyId, workspaceId, role, expiresAtMs: until } = signIn;
+    const { holder: keyId, workspaceId, expiresAtMs: until } = signIn;
     if (signIn.person)
       return storedPersonFrom(signIn, await stored(em.findOne(PersonEntity, { workspaceId, actor: keyId })));
     const key = await stored(em.findOne(ApiKeyEntity, { keyId, workspaceId, revokedAtMs: null }));
-    if (key === null) return undefined;
+    const role = key === null ? undefined : await this.#roleOf(em, key);
+    if (role === undefined) return undefined;
     const expiresAtMs = Math.min(until, key?.expiresAtMs ?? Number.POSITIVE_INFINITY);
     const holder = { keyId, workspaceId, role, agentId: null, expiresAtMs, isSignIn: true };
     return { holder, afterEnd: undefined, expiresAtMs, endedAtMs: null };

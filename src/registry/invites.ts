@@ -16,8 +16,9 @@ import {
   putKey,
   ttlSecondsIn,
 } from "./keys.ts";
-import { findPerson, roleOfPerson } from "./people.ts";
+import { findPerson } from "./people.ts";
 import { personFromName } from "./person-name.ts";
+import { roleOfPerson } from "./person-role.ts";
 
 /** Milliseconds for which the link of an invite is good. */
 const LIFETIME_MS = 72 * 3_600_000;

@@ -5,7 +5,7 @@ import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { SealedKey } from "../state/control-changes.ts";
 import { type Database, stored } from "../store/database.ts";
-import { ApiKeyEntity, type ApiKeyRow } from "../store/entities.ts";
+import { ApiKeyEntity, type ApiKeyRow, PersonEntity } from "../store/entities.ts";
 import { base32FromBytes, createId } from "../store/ids.ts";
 import { readKeyEnd } from "../store/sql/read-key-end.ts";
 import type { Reader, Transaction } from "../store/transaction.ts";
@@ -13,6 +13,8 @@ import { getAgent } from "./agents.ts";
 import { checkedName } from "./checked-text.ts";
 import { assertOwner, checkedOwner } from "./key-owner.ts";
 import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "./page.ts";
+import { personIn } from "./person-name.ts";
+import { roleUnderOwner } from "./person-role.ts";
 
 const SECRET_BYTES = 32;
 const PREFIX_LENGTH = 12;
@@ -153,11 +155,16 @@ export function createKey(log: WorkspaceLog, by: string, draft: KeyDraft): Promi
   });
 }
 
-/** Returns the keys that may administer the workspace now. */
+/** Returns the keys that may administer the workspace now; those of people who are no longer admins do not. */
 export async function adminKeys({ transaction, state, nowMs }: ChangeScope): Promise<ApiKeyRow[]> {
-  const where = { workspaceId: state.workspaceId, role: Role.ADMIN, revokedAtMs: null };
-  const rows = await transaction.find(ApiKeyEntity, where);
-  return rows.filter((row) => canAdminister(row, nowMs));
+  const { workspaceId } = state;
+  const rows = await transaction.find(ApiKeyEntity, { workspaceId, role: Role.ADMIN, revokedAtMs: null });
+  const open = rows.filter((row) => canAdminister(row, nowMs));
+  const owners = open.flatMap(({ owner }) => personIn(owner) ?? []);
+  const where = { workspaceId, actor: { $in: owners } };
+  const people = owners.length === 0 ? [] : await transaction.find(PersonEntity, where, { disableIdentityMap: true });
+  const byActor = new Map(people.map((person) => [person.actor, person]));
+  return open.filter(({ owner }) => roleUnderOwner(Role.ADMIN, byActor.get(owner ?? "") ?? null) === Role.ADMIN);
 }
 
 /** Revokes the keys of the workspace whose secrets were given. Returns their ids. */

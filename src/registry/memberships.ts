@@ -13,6 +13,9 @@ export const RECHECK_MS = 600_000;
 /** Milliseconds from one attempt to the next. */
 const ATTEMPT_MS = 60_000;
 
+/** Milliseconds for which an issuer that gives no answer about a person is asked: then they count as gone. */
+const PATIENCE_MS = 86_400_000;
+
 /** Place of a person's refresh token, to which its encryption is bound. */
 export const refreshPlace = (actor: string): string => `person.sealed_refresh ${actor}`;
 
@@ -23,6 +26,8 @@ export interface DueMembership {
   readonly actor: string;
   readonly subject: string;
   readonly refreshToken: string;
+  /** True once the issuer has given no answer for a day. */
+  readonly isOverdue: boolean;
 }
 
 /** The answer of an issuer about a person. */
@@ -38,11 +43,13 @@ export interface MembershipsOptions {
   readonly database: Pick<Database, "orm" | "pool">;
   readonly encryptor: Encryptor;
   readonly clock: { now(): number };
+  /** The issuer that is asked; people of others are left alone. */
+  readonly issuer: string;
   /** Drops what an authenticator has cached of a workspace. */
   readonly forget: (workspaceId: string) => void;
 }
 
-/** Memberships of people who are signed in, which are asked again while they are. Every method rejects with STORE_UNAVAILABLE. */
+/** Memberships of people, which are asked again while they are signed in or own a key that opens. Every method rejects with STORE_UNAVAILABLE. */
 export class Memberships {
   readonly #options: MembershipsOptions;
 
@@ -51,20 +58,20 @@ export class Memberships {
   }
 
   /**
-   * Takes up to `limit` people whose issuer is due to be asked, over all workspaces. Of one who is no longer signed in, or whose token
-   * cannot be read, the token is dropped.
+   * Takes up to `limit` people whose issuer is due to be asked, over all workspaces. Of one who is no longer signed in and owns no key
+   * that opens, or whose token cannot be read, the token is dropped.
    */
   async takeDue(limit: number): Promise<readonly DueMembership[]> {
-    const { database, clock } = this.#options;
+    const { database, clock, issuer } = this.#options;
     const nowMs = clock.now();
-    type Row = { workspace_id: string; actor: string; subject: string; sealed_refresh: Buffer; is_used: boolean };
-    const values = [nowMs, nowMs + ATTEMPT_MS, limit];
-    const { rows } = await stored(database.pool.query<Row>({ ...takeRechecks, values }));
+    const values = [nowMs, nowMs + ATTEMPT_MS, limit, issuer];
+    const { rows } = await stored(database.pool.query<RecheckRow>({ ...takeRechecks, values }));
     const due: DueMembership[] = [];
-    for (const { workspace_id: workspaceId, actor, subject, sealed_refresh, is_used } of rows) {
+    for (const { workspace_id: workspaceId, actor, subject, sealed_refresh, checked_at_ms, is_used } of rows) {
       const refreshToken = is_used ? this.#read(workspaceId, actor, sealed_refresh) : undefined;
+      const isOverdue = Number(checked_at_ms ?? nowMs) <= nowMs - PATIENCE_MS;
       if (refreshToken === undefined) await this.#dropToken(workspaceId, actor);
-      else due.push({ workspaceId, actor, subject, refreshToken });
+      else due.push({ workspaceId, actor, subject, refreshToken, isOverdue });
     }
     return due;
   }
@@ -102,9 +109,13 @@ export class Memberships {
     forget(workspaceId);
   }
 
-  /** Ends the sign-ins of a person whom the issuer no longer vouches for; their groups count no more. */
+  /**
+   * Ends the sign-ins of a person whom the issuer no longer vouches for. Their groups count no more, and keys that they own are refused
+   * until they sign in again.
+   */
   async end(due: DueMembership): Promise<void> {
-    const gone = { groups: [], groupRole: null, checkedAtMs: this.#options.clock.now() };
+    const nowMs = this.#options.clock.now();
+    const gone = { groups: [], groupRole: null, checkedAtMs: nowMs, leftAtMs: nowMs };
     await this.#change(due, { ...gone, recheckAtMs: null, sealedRefresh: null });
     this.#options.forget(due.workspaceId);
   }
@@ -126,10 +137,20 @@ export class Memberships {
   }
 }
 
+interface RecheckRow {
+  readonly workspace_id: string;
+  readonly actor: string;
+  readonly subject: string;
+  readonly sealed_refresh: Buffer;
+  readonly checked_at_ms: string | null;
+  readonly is_used: boolean;
+}
+
 interface ChangedFacts {
   readonly groups: string[];
   readonly groupRole: Role | null;
   readonly checkedAtMs: number;
+  readonly leftAtMs?: number;
   readonly recheckAtMs: number | null;
   readonly sealedRefresh: Buffer | null;
 }

@@ -1,4 +1,4 @@
-import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
@@ -12,6 +12,7 @@ import { type Reader, readerWithin } from "../store/transaction.ts";
 import { assertAdminLeft } from "./keys.ts";
 import { cursorOf, newestFirst, type Page, type PageRequest, pageFrom } from "./page.ts";
 import { givenPersonName, personName } from "./person-name.ts";
+import { rankOf, roleOfPerson } from "./person-role.ts";
 
 /** Fields of a person whom an admin adds. */
 export interface PersonDraft {
@@ -33,10 +34,6 @@ export interface PersonView {
   /** End of the open invite, epoch milliseconds; null without one. */
   readonly invitedUntilMs: number | null;
 }
-
-/** Returns the role that a person has now: the one that an admin gave, else that of their groups; undefined without either. */
-export const roleOfPerson = ({ role, groupRole }: Pick<PersonRow, "role" | "groupRole">): Role | undefined =>
-  (role ?? groupRole ?? undefined) as Role | undefined;
 
 const personNotFound = (personId: string): ControlPlaneError =>
   notFound(ErrorReason.PERSON_NOT_FOUND, "person", { person_id: personId });
@@ -136,10 +133,6 @@ export async function viewsOf(
     };
   });
 }
-
-/** Roles from the one with the fewest rights on. */
-const RANKS: readonly Role[] = [Role.AGENT, Role.AUDITOR, Role.OPERATOR, Role.ADMIN];
-const rankOf = (role: Role): number => RANKS.indexOf(role);
 
 /**
  * Revokes keys that a person owns, and seals each end. Throws LAST_ADMIN_KEY when the workspace would be left without a working

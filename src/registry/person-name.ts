@@ -36,6 +36,10 @@ export const isPersonId = (text: string): boolean => text.startsWith(PERSON_ID);
 /** Beginnings of what the log calls keys, credentials, tokens and people, and its word for the service. */
 const LOG_NAME = /^(?:(?:key|crd|fed|per)_|oidc:|system$)/;
 
+/** Returns the owner of a key if it names a person; undefined for a label, which has no name of its own. */
+export const personIn = (owner: string | null | undefined): string | undefined =>
+  typeof owner === "string" && (isPersonId(owner) || personFromName(owner) !== undefined) ? owner : undefined;
+
 /** Maximum characters of a label. */
 const MAX_LABEL = 200;
 

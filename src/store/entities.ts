@@ -70,7 +70,7 @@ export const ApiKeyEntity = defineEntity({
 /**
  * A person of a workspace, whom an admin added or who signed in. `actor` is `oidc:{issuer}|{subject}`, or `personId` of a person
  * without an issuer: it owns their keys. `name` and `role` are those that an admin gave; `groupRole` and `groups` are those of
- * `checkedAtMs`, when the issuer was asked last.
+ * `checkedAtMs`, when the issuer was asked last. `leftAtMs` is when it stopped vouching for them; a sign-in ends that.
  */
 export const PersonEntity = defineEntity({
   name: "Person",
@@ -94,6 +94,7 @@ export const PersonEntity = defineEntity({
     createdAtMs: p.bigint("number"),
     createdBy: p.text().nullable(),
     deactivatedAtMs: p.bigint("number").nullable(),
+    leftAtMs: p.bigint("number").nullable(),
   },
 });
 

@@ -750,6 +750,9 @@ const APPROVERS = [
   "create index escalation_reminder on escalation (workspace_id, remind_at_ms) where status = 1 and remind_at_ms is not null",
 ];
 
+/** People whom their issuer no longer vouches for, whose keys are refused. */
+const LEAVERS = ["alter table person add column left_at_ms bigint"];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -782,4 +785,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0027-notifications", statements: NOTIFICATIONS },
   { name: "0028-proposals", statements: PROPOSALS },
   { name: "0029-approvers", statements: APPROVERS },
+  { name: "0030-leavers", statements: LEAVERS },
 ];

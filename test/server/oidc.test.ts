@@ -393,6 +393,107 @@ describe("signing in by OpenID Connect", () => {
     await expectEventually(async () => (await kept("23"))?.sealed_refresh === null);
   });
 
+  /** Makes a key that a person owns. Returns a function that gives the status of a call, on either process. */
+  async function ownedKey(subject: string, role = "admin", method = "GET", path = "/v1/admin/keys") {
+    const made = await service.rest("POST /v1/admin/keys", { name: "script", role, owner: nameOf(subject) });
+    return async (): Promise<number[]> => {
+      const headers = { "x-api-key": String(made.secret), "content-type": "application/json" };
+      const answers = [service, other].map(({ http }) =>
+        fetch(`${http}${path}`, { method, headers, ...(method === "GET" ? {} : { body: "{}" }) }),
+      );
+      return (await Promise.all(answers)).map(({ status }) => status);
+    };
+  }
+  const signOut = (subject: string): Promise<unknown> =>
+    withOwner(service.database.url, (owner) => owner.query("delete from sign_in where holder = $1", [nameOf(subject)]));
+  const personOf = async (subject: string) => {
+    const { people } = (await service.rest("GET /v1/admin/people?page_size=500")) as unknown as {
+      people: { subject: string | null; left_at: string | null }[];
+    };
+    return people.find((each) => each.subject === subject);
+  };
+
+  it("refuses keys of a person whose account the issuer closed, though nobody is signed in, until they come back.", async () => {
+    const person = { sub: "30", groups: ["acp-admins"] };
+    await signIn(person);
+    const status = await ownedKey("30");
+    await signOut("30");
+    await makeDue("30");
+    // The token is kept for the key's sake, and the key goes on.
+    await expectEventually(async () => Number((await kept("30"))?.recheck_at_ms) > Date.now() + 500_000);
+    expect((await kept("30"))?.token).to.match(/^\\x/);
+    expect(await status()).to.deep.equal([200, 200]);
+    expect((await personOf("30"))?.left_at).to.equal(null);
+    issuer.forget("30");
+    await makeDue("30");
+    await expectEventually(async () => (await status()).every((each) => each === 401));
+    expect((await personOf("30"))?.left_at).to.be.a("string");
+    await signIn(person);
+    await expectEventually(async () => (await status()).every((each) => each === 200));
+    expect((await personOf("30"))?.left_at).to.equal(null);
+  });
+
+  it("gives keys of a person at most the role of their groups, and none without a group.", async () => {
+    const person = { sub: "31", groups: ["acp-admins"] };
+    await signIn(person);
+    const writes = await ownedKey("31", "admin", "POST", "/v1/enforce/agents");
+    const reads = await ownedKey("31", "operator", "GET", "/v1/enforce/agents");
+    await signOut("31");
+    expect([await writes(), await reads()]).to.deep.equal([
+      [400, 400],
+      [200, 200],
+    ]);
+    issuer.change({ ...person, groups: ["readers"] });
+    await makeDue("31");
+    await expectEventually(async () => (await writes()).every((each) => each === 403));
+    expect(await reads()).to.deep.equal([200, 200]);
+    issuer.change({ ...person, groups: [] });
+    await makeDue("31");
+    await expectEventually(async () => (await reads()).every((each) => each === 401));
+    issuer.change(person);
+    await makeDue("31");
+    await expectEventually(async () => (await reads()).every((each) => each === 200));
+  });
+
+  it("leaves keys alone that name nobody, or somebody who never signed in.", async () => {
+    const never = await ownedKey("never");
+    const label = await service.rest("POST /v1/admin/keys", { name: "script", role: "admin", owner: "Night shift" });
+    expect(await never()).to.deep.equal([200, 200]);
+    const headers = { "x-api-key": String(label.secret) };
+    expect((await fetch(`${service.http}/v1/admin/keys`, { headers })).status).to.equal(200);
+  });
+
+  it("keeps keys while the issuer gives no answer, for a day.", async () => {
+    const person = { sub: "32", groups: ["acp-admins"] };
+    await signIn(person);
+    const status = await ownedKey("32");
+    await signOut("32");
+    issuer.isSilent = true;
+    try {
+      await setPerson("32", "checked_at_ms = checked_at_ms - 86000000, recheck_at_ms = 0");
+      await expectEventually(async () => Number((await kept("32"))?.recheck_at_ms) > 0);
+      expect(await status()).to.deep.equal([200, 200]);
+      await setPerson("32", "checked_at_ms = checked_at_ms - 500000, recheck_at_ms = 0");
+      await expectEventually(async () => (await status()).every((each) => each === 401));
+    } finally {
+      issuer.isSilent = false;
+    }
+  });
+
+  it("asks its own issuer about its own people alone.", async () => {
+    await signIn({ sub: "33", groups: ["acp-admins"] });
+    const status = await ownedKey("33");
+    await signOut("33");
+    await setPerson("33", "issuer = 'https://before.example', recheck_at_ms = 0");
+    await signIn({ sub: "34", groups: ["acp-admins"] });
+    await setPerson("34", "recheck_at_ms = 1");
+    // The longest due is taken first, so the other one would have been.
+    await expectEventually(async () => Number((await kept("34"))?.recheck_at_ms) > 1);
+    expect(Number((await kept("33"))?.recheck_at_ms)).to.equal(0);
+    await setPerson("33", `issuer = '${issuer.url}'`);
+    expect(await status()).to.deep.equal([200, 200]);
+  });
+
   it("keeps the groups and the token of a person who chose a workspace.", async () => {
     const { browser } = await signIn({ sub: "24", groups: ["finance", "readers"] });
     expect(await kept("24", "pay")).to.equal(undefined);

@@ -28,6 +28,8 @@ export interface AskedIssuer extends TestIssuer {
   change(person: Person): void;
   /** Closes the account of a person. */
   forget(sub: string): void;
+  /** True while it answers every request with 503. */
+  isSilent: boolean;
 }
 
 async function listen(server: Server, port = 0): Promise<string> {
@@ -63,6 +65,7 @@ export async function startIssuer(place: IssuerPlace): Promise<AskedIssuer> {
     person: { sub: "nobody" } as Person,
     change: (person: Person): void => void people.set(person.sub, person),
     forget: (sub: string): void => void people.delete(sub),
+    isSilent: false,
     close: () => close(server),
   };
   const provider = new Provider(url, {
@@ -103,6 +106,7 @@ export async function startIssuer(place: IssuerPlace): Promise<AskedIssuer> {
   });
   const answer = provider.callback();
   serve = (request, response) => {
+    if (issuer.isSilent) return void response.writeHead(503).end();
     if (request.url?.startsWith("/interaction/") !== true) return void answer(request, response);
     people.set(issuer.person.sub, issuer.person);
     const login = { accountId: issuer.person.sub, remember: false };

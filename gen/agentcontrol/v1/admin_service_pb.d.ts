@@ -353,7 +353,7 @@ export declare type Person = Message<"agentcontrol.v1.Person"> & {
   signedInAt?: Timestamp | undefined;
 
   /**
-   * Number of keys that the person owns and that open calls.
+   * Number of keys that the person owns and that are neither revoked nor expired.
    *
    * @generated from field: int32 open_keys = 12;
    */
@@ -400,6 +400,13 @@ export declare type Person = Message<"agentcontrol.v1.Person"> & {
    * @generated from field: google.protobuf.Timestamp deactivated_at = 18;
    */
   deactivatedAt?: Timestamp | undefined;
+
+  /**
+   * Time at which the issuer stopped vouching for them: their keys are refused until they sign in again. Unset otherwise.
+   *
+   * @generated from field: google.protobuf.Timestamp left_at = 19;
+   */
+  leftAt?: Timestamp | undefined;
 };
 
 /**

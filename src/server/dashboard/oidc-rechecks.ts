@@ -9,18 +9,20 @@ interface DuePerson {
   readonly workspaceId: string;
   readonly subject: string;
   readonly refreshToken: string;
+  /** True once the issuer has given no answer about them for so long that they count as gone. */
+  readonly isOverdue: boolean;
 }
 
 /** Store of memberships that fall due. */
 export interface DueMemberships<Due extends DuePerson> {
   /** Takes people who are due; no other process takes them for a while. */
   takeDue(limit: number): Promise<readonly Due[]>;
-  /** Keeps the answer about a person; without a role their sign-ins end. */
+  /** Keeps the answer about a person; without a role their sign-ins end, and keys that they own are refused. */
   renew(
     due: Due,
     answer: { readonly groups: readonly string[]; readonly groupRole: Role | null; readonly refreshToken: string },
   ): Promise<void>;
-  /** Ends the sign-ins of a person whom the issuer no longer vouches for. */
+  /** Ends the sign-ins and the rights of the keys of a person whom the issuer no longer vouches for. */
   end(due: Due): Promise<void>;
 }
 
@@ -39,8 +41,8 @@ const LOOK_MS = 2_000;
 const AT_ONCE = 8;
 
 /**
- * Asks the issuer again for the groups of people who are signed in. An issuer that cannot be reached is asked again within a minute; a
- * sign-in that nobody could renew ends by itself.
+ * Asks the issuer again for the groups of people who are signed in or own keys. An issuer that cannot be reached is asked again within a
+ * minute; a sign-in that nobody could renew ends by itself, and keys go on until the person is overdue.
  */
 export class OidcRechecks<Due extends DuePerson> {
   readonly #options: OidcRechecksOptions<Due>;
@@ -92,7 +94,7 @@ export class OidcRechecks<Due extends DuePerson> {
       await memberships.renew(due, { groups: groupsFrom(claim), groupRole: found?.role ?? null, refreshToken });
     } catch (error) {
       if (!(error instanceof OidcRefusal)) throw error;
-      if (error.fault === "ended") await memberships.end(due);
+      if (error.fault === "ended" || due.isOverdue) await memberships.end(due);
       const { fault, code } = error;
       log.info({ workspace_id: workspaceId, fault, code }, "the issuer did not renew a membership");
     }

@@ -11,7 +11,8 @@ export const upsertPerson = {
         $10, $10, $10, $11)
     on conflict (workspace_id, issuer, subject) do update set email = excluded.email, display_name = excluded.display_name,
       groups = excluded.groups, group_role = excluded.group_role, sealed_refresh = excluded.sealed_refresh,
-      checked_at_ms = excluded.checked_at_ms, signed_in_at_ms = excluded.signed_in_at_ms, recheck_at_ms = excluded.recheck_at_ms
+      checked_at_ms = excluded.checked_at_ms, signed_in_at_ms = excluded.signed_in_at_ms, recheck_at_ms = excluded.recheck_at_ms,
+      left_at_ms = null
       where p.deactivated_at_ms is null
     returning coalesce(p.role, p.group_role) as role`,
 };

@@ -3,13 +3,14 @@ import { Badge } from "../../kit/badge.tsx";
 import { Time } from "../../kit/time.tsx";
 
 /** Shows whether a person is active, and until when an invite is open. */
-export function PersonState({ person: { deactivatedAt, invitedUntil } }: { readonly person: Person }) {
-  if (deactivatedAt !== undefined) {
+export function PersonState({ person: { deactivatedAt, leftAt, invitedUntil } }: { readonly person: Person }) {
+  const endedAt = deactivatedAt ?? leftAt;
+  if (endedAt !== undefined) {
     return (
       <span className="person-state">
-        <Badge tone="bad">deactivated</Badge>{" "}
+        <Badge tone="bad">{deactivatedAt === undefined ? "left" : "deactivated"}</Badge>{" "}
         <span className="hint">
-          <Time at={deactivatedAt} />
+          <Time at={endedAt} />
         </span>
       </span>
     );

@@ -50,6 +50,11 @@ export function PersonView({ personId }: { readonly personId: string }) {
             <About person={person} />
             <section className="stack" aria-labelledby="person-keys">
               <h2 id="person-keys">Keys</h2>
+              {person.leftAt === undefined ? null : (
+                <p className="hint">
+                  The issuer no longer vouches for the person: their keys open again once they sign in.
+                </p>
+              )}
               {person.openKeys === 0 ? <p className="hint">The person has no key that opens.</p> : null}
               <KeyList owner={person.actor} />
             </section>
