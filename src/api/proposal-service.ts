@@ -59,11 +59,14 @@ export function createProposalService({ logs, database, rates }: ProposalService
   const shown = async (proposal: ProposalView, { workspaceId }: Caller) =>
     (await proposalMessages(names, workspaceId, [proposal]))[0];
   const answerOf = ({ keyId, role }: Caller) => ({ by: keyId, isAdmin: role === Role.ADMIN });
+  const readerOf = (caller: Caller) => ({ ...answerOf(caller), isAuditor: caller.role === Role.AUDITOR });
   return defineService(ProposalService, {
     async listProposals(request, { caller }) {
-      const page = pageFrom(request, "proposals", String(request.open));
+      const { open, mine } = request;
+      const page = pageFrom(request, "proposals", mine ? "mine" : String(open));
       const state = await (await logs.of(caller.workspaceId)).caughtUp();
-      const { items, next } = await listProposals(database, state, request.open, page, logs.clock.now());
+      const filter = { isOpen: open, waitsFor: mine ? readerOf(caller) : undefined };
+      const { items, next } = await listProposals(database, state, filter, page, logs.clock.now());
       const proposals = await proposalMessages(names, caller.workspaceId, items);
       return { proposals, nextPageToken: page.tokenAfter(next) };
     },
@@ -71,7 +74,8 @@ export function createProposalService({ logs, database, rates }: ProposalService
     async getProposal({ proposalId }, { caller }) {
       const { workspaceId } = caller;
       const state = await (await logs.of(workspaceId)).caughtUp();
-      const { proposal, change } = await getProposal(database, state, proposalId, logs.clock.now());
+      const read = await getProposal(database, state, readerOf(caller), proposalId, logs.clock.now());
+      const { proposal, change, cannotAccept } = read;
       const changed = await readProposedMandates(database, workspaceId, proposal, change);
       const { items } = boundedPage(changed, changed.length, () => 0);
       return {
@@ -84,6 +88,7 @@ export function createProposalService({ logs, database, rates }: ProposalService
         mandateCount: changed.length,
         list: listFrom(change),
         note: "note" in change ? change.note : "",
+        cannotAccept,
         ...reviewsFrom(change, proposal),
       };
     },

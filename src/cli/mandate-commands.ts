@@ -268,8 +268,14 @@ async function proposalReport(
   }
   const status = textAt(now, "status");
   if (status === "accepted") return { lines: [`accepted: pack \`${pack}\` is in force`], json: { proposal: now } };
-  const note = textAt(now, "end_note");
-  return { lines: [`${status}${note === "" ? "" : `: ${note}`}`], json: { proposal: now }, isRefused: true };
+  return { lines: [endText(status, textAt(now, "end_note"))], json: { proposal: now }, isRefused: true };
+}
+
+/** Says how a proposal ended that was not accepted. */
+function endText(status: string, note: string): string {
+  if (status === "stale") return "stale: the pack has changed since; apply the files again";
+  if (status === "expired") return "expired: too few accepted it in time";
+  return `${status}${note === "" ? "" : `: ${note}`}`;
 }
 
 /** True if applying would create a version of the pack. */

@@ -244,7 +244,7 @@ const proposals: readonly Command[] = [
       CREATED,
       EXPIRES,
     ],
-    filters: { waiting: "open" },
+    filters: { waiting: "open", mine: "mine" },
   }),
   createShow({
     name: "proposals show",

@@ -39,6 +39,7 @@ export const NAVIGATION: readonly NavEntry[] = [
   { name: "servers", title: "MCP servers", group: "govern", icon: "servers", key: "s" },
   { name: "mandates", title: "Mandates", group: "govern", icon: "mandates", key: "m" },
   { name: "lists", title: "Lists", group: "govern", icon: "lists", key: "n" },
+  { name: "proposals", title: "Proposals", group: "govern", icon: "proposals", key: "b" },
   { name: "vault", title: "Vault", group: "govern", icon: "vault", key: "v" },
   { name: "evidence", title: "Evidence", group: "govern", icon: "evidence", key: "p" },
   { name: "settings", title: "Settings", group: "administer", icon: "settings", key: "c" },
@@ -83,6 +84,9 @@ const MandatesScreen = lazy(() =>
   import("./screens/mandates/mandates.tsx").then(({ Mandates }) => ({ default: Mandates })),
 );
 const ListsScreen = lazy(() => import("./screens/lists/lists.tsx").then(({ Lists }) => ({ default: Lists })));
+const ProposalsScreen = lazy(() =>
+  import("./screens/proposals/proposals.tsx").then(({ Proposals }) => ({ default: Proposals })),
+);
 const LimitsScreen = lazy(() => import("./screens/limits/limits.tsx").then(({ Limits }) => ({ default: Limits })));
 const WebhooksScreen = lazy(() =>
   import("./screens/webhooks/webhooks.tsx").then(({ Webhooks }) => ({ default: Webhooks })),
@@ -132,6 +136,8 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/mandates", screen: MandatesScreen },
   { path: "/lists/:id", screen: ListsScreen },
   { path: "/lists", screen: ListsScreen },
+  { path: "/proposals/:id", screen: ProposalsScreen },
+  { path: "/proposals", screen: ProposalsScreen },
   { path: "/limits", screen: LimitsScreen },
   { path: "/settings", screen: SettingsScreen },
   { path: "/webhooks/:id", screen: WebhooksScreen },

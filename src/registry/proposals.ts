@@ -7,7 +7,7 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { type Database, stored } from "../store/database.ts";
 import { MandateVersionEntity, ProposalEntity, type ProposalRow } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
-import { readerWithin } from "../store/transaction.ts";
+import { type Reader, readerWithin } from "../store/transaction.ts";
 import { canonicalJson, digestOf, type JsonObject } from "../tree/canonical.ts";
 import { checkedText } from "./checked-text.ts";
 import { prepareAddition, prepareDeletion, preparePut, prepareRemoval } from "./lists.ts";
@@ -21,7 +21,7 @@ import {
 } from "./mandates.ts";
 import { packBase, preparePack } from "./packs.ts";
 import { type Page, type PageRequest, pageFrom } from "./page.ts";
-import { readPartyLines } from "./parties.ts";
+import { type PartyLines, readPartyLines } from "./parties.ts";
 import type { PreparedChange } from "./prepared-change.ts";
 import { prepareSettings, updateFromProposal } from "./workspaces.ts";
 
@@ -85,6 +85,12 @@ export interface Answer {
   readonly by: string;
   /** True for a key or person of the role `admin`. */
   readonly isAdmin: boolean;
+}
+
+/** One who reads proposals. */
+export interface ProposalReader extends Answer {
+  /** True for a key or person of the role `auditor`, who answers none. */
+  readonly isAuditor: boolean;
 }
 
 const reviewsOf = ({ settings }: WorkspaceState): number => settings.mandate_reviews ?? 0;
@@ -337,40 +343,69 @@ async function readRow({ orm }: Pick<Database, "orm">, workspaceId: string, prop
   return row;
 }
 
-/** Throws PROPOSAL_STALE or PROPOSAL_ENDED for a proposal that no longer waits. */
-function assertPending(row: ListedRow, state: WorkspaceState, nowMs: number): void {
+/** Returns PROPOSAL_STALE or PROPOSAL_ENDED for a proposal that no longer waits. */
+function endOf(row: ListedRow, state: WorkspaceState, nowMs: number): ControlPlaneError | undefined {
   const status = statusOf(row, state, nowMs);
-  if (status === "pending") return;
+  if (status === "pending") return undefined;
   const metadata = { proposal_id: row.proposalId, status };
   if (status === "stale") {
     const message = `\`${row.subject}\` has changed since proposal \`${row.proposalId}\` was made; make it anew`;
-    throw new ControlPlaneError(ErrorReason.PROPOSAL_STALE, message, { ...metadata, subject: row.subject });
+    return new ControlPlaneError(ErrorReason.PROPOSAL_STALE, message, { ...metadata, subject: row.subject });
   }
   const message = `proposal \`${row.proposalId}\` is ${status} and takes no answer`;
-  throw new ControlPlaneError(ErrorReason.PROPOSAL_ENDED, message, metadata);
+  return new ControlPlaneError(ErrorReason.PROPOSAL_ENDED, message, metadata);
 }
 
-/** Throws FOUR_EYES for one who is, or counts as the same party as, the author or one who accepted before. */
-async function assertOther({ transaction, state }: ChangeScope, row: ListedRow, by: string): Promise<void> {
-  const fourEyes = (why: string): ControlPlaneError => {
+/** Throws PROPOSAL_STALE or PROPOSAL_ENDED for a proposal that no longer waits. */
+function assertPending(row: ListedRow, state: WorkspaceState, nowMs: number): void {
+  const end = endOf(row, state, nowMs);
+  if (end !== undefined) throw end;
+}
+
+/** Reads the lines of one who answers, and of the authors of proposals and those who accepted them. */
+const linesOf = (reader: Reader, workspaceId: string, by: string, rows: readonly ListedRow[]): Promise<PartyLines> =>
+  readPartyLines(reader, workspaceId, [
+    by,
+    ...rows.flatMap((row) => [row.createdBy, ...acceptancesOf(row).map((each) => each.by)]),
+  ]);
+
+/** Returns FOUR_EYES for one who is, or counts as the same party as, the author or one who accepted before. */
+function fourEyes(lines: PartyLines, row: ListedRow, by: string): ControlPlaneError | undefined {
+  const refused = (why: string): ControlPlaneError => {
     const message = `${why} proposal \`${row.proposalId}\`; it needs others to accept it`;
     return new ControlPlaneError(ErrorReason.FOUR_EYES, message, { proposal_id: row.proposalId });
   };
-  if (row.createdBy === by) throw fourEyes("you made");
-  const reader = readerWithin(transaction);
+  if (row.createdBy === by) return refused("you made");
   const others = acceptancesOf(row).map((each) => each.by);
-  const lines = await readPartyLines(reader, state.workspaceId, [by, row.createdBy, ...others]);
   const author = lines.shared(by, [row.createdBy]);
-  if (author !== undefined) throw fourEyes(`you count as ${author}, as the one does who made`);
+  if (author !== undefined) return refused(`you count as ${author}, as the one does who made`);
   const other = lines.shared(by, others);
-  if (other !== undefined) throw fourEyes(`you count as ${other}, as one does who accepted`);
+  return other === undefined ? undefined : refused(`you count as ${other}, as one does who accepted`);
 }
 
-/** Throws ROLE_NOT_ALLOWED for one who may not make the change themselves. */
-function assertMayAnswer({ isAdmin }: Answer, { kind }: ProposedChange): void {
-  if (isAdmin || kind !== "update_workspace") return;
+/** Throws what `fourEyes` returns. */
+async function assertOther({ transaction, state }: ChangeScope, row: ListedRow, by: string): Promise<void> {
+  const refused = fourEyes(await linesOf(readerWithin(transaction), state.workspaceId, by, [row]), row, by);
+  if (refused !== undefined) throw refused;
+}
+
+/** Returns ROLE_NOT_ALLOWED for one who may not make the change themselves. */
+function roleFault({ isAdmin }: Answer, kind: string): ControlPlaneError | undefined {
+  if (isAdmin || kind !== "update_workspace") return undefined;
   const message = "settings are reviewed by keys and people of the role `admin`";
-  throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, message, { allowed_roles: "admin" });
+  return new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, message, { allowed_roles: "admin" });
+}
+
+/** Returns the reason why one may not accept a proposal now, or need not again; undefined for one who may. */
+function whyNot(
+  reader: ProposalReader,
+  { row, lines, state, nowMs }: { row: ListedRow; lines: PartyLines; state: WorkspaceState; nowMs: number },
+): string | undefined {
+  if (reader.isAuditor) return "proposals are answered by keys and people of the roles `admin` and `operator`";
+  const end = endOf(row, state, nowMs);
+  if (end !== undefined) return end.message;
+  if (acceptancesOf(row).some(({ by }) => by === reader.by)) return `you accepted proposal \`${row.proposalId}\``;
+  return (roleFault(reader, row.kind) ?? fourEyes(lines, row, reader.by))?.message;
 }
 
 /** Returns the row of a proposal under the log's lock. */
@@ -390,7 +425,8 @@ export async function acceptProposal(parts: ProposalParts, answer: Answer, propo
   const { by } = answer;
   const early = await readRow(database, log.workspaceId, proposalId);
   const change = changeOf(early);
-  assertMayAnswer(answer, change);
+  const refused = roleFault(answer, change.kind);
+  if (refused !== undefined) throw refused;
   const isPending = early.status === STATUS_NUMBERS.pending;
   // A stale change may not compile, which is not what is wrong with it.
   if (isPending) assertPending(early, await log.caughtUp(), 0);
@@ -449,15 +485,29 @@ export async function rejectProposal(
   });
 }
 
+/** A proposal as one reader sees it. */
+export interface ReadProposal {
+  readonly proposal: ProposalView;
+  readonly change: ProposedChange;
+  /** Reason why the reader may not accept it; undefined for one who may. */
+  readonly cannotAccept: string | undefined;
+}
+
 /** Returns a proposal with its change. Throws PROPOSAL_NOT_FOUND. */
 export async function getProposal(
   database: Database,
   state: WorkspaceState,
+  reader: ProposalReader,
   proposalId: string,
   nowMs: number,
-): Promise<{ readonly proposal: ProposalView; readonly change: ProposedChange }> {
+): Promise<ReadProposal> {
   const row = await readRow(database, state.workspaceId, proposalId);
-  return { proposal: viewFrom(row, state, nowMs), change: changeOf(row) };
+  const lines = await stored(linesOf(database.pool, state.workspaceId, reader.by, [row]));
+  return {
+    proposal: viewFrom(row, state, nowMs),
+    change: changeOf(row),
+    cannotAccept: whyNot(reader, { row, lines, state, nowMs }),
+  };
 }
 
 /** A mandate before and after a proposed change, as its author writes it; undefined where it is not in force. */
@@ -522,23 +572,39 @@ export async function readProposedMandates(
   return [{ mandateId, before: definition(current), after }];
 }
 
-/** Lists proposals, newest first; a position is the index of the entry that made it. `isOpen`: those alone that no answer has ended. */
+/** Proposals to list. */
+export interface ProposalFilter {
+  /** Those alone that no answer has ended and that have not expired. */
+  readonly isOpen: boolean;
+  /** Those alone that wait for this reader, who may accept them and has not; undefined for all. */
+  readonly waitsFor: ProposalReader | undefined;
+}
+
+/** Lists proposals, newest first; a position is the index of the entry that made it. */
 export async function listProposals(
-  { orm }: Database,
+  { orm, pool }: Database,
   state: WorkspaceState,
-  isOpen: boolean,
+  { isOpen, waitsFor }: ProposalFilter,
   { size, after }: PageRequest,
   nowMs: number,
 ): Promise<Page<ProposalView>> {
+  const { workspaceId } = state;
   const where = {
-    workspaceId: state.workspaceId,
+    workspaceId,
     ...(after !== undefined && { createdSeq: { $lt: after } }),
-    ...(isOpen && { status: STATUS_NUMBERS.pending, expiresAtMs: { $gt: nowMs } }),
+    ...((isOpen || waitsFor !== undefined) && { status: STATUS_NUMBERS.pending, expiresAtMs: { $gt: nowMs } }),
   };
-  const options = { orderBy: { createdSeq: "desc" }, limit: size + 1, fields: LISTED } as const;
+  // Those that wait for somebody are found among all that wait.
+  const limit = waitsFor === undefined ? size + 1 : MAX_PENDING;
+  const options = { orderBy: { createdSeq: "desc" }, limit, fields: LISTED } as const;
   const rows = (await stored(orm.em.fork().find(ProposalEntity, where, options))) as readonly ListedRow[];
+  const lines = waitsFor === undefined ? undefined : await stored(linesOf(pool, workspaceId, waitsFor.by, rows));
+  const wanted = rows.filter(
+    (row) =>
+      waitsFor === undefined || lines === undefined || whyNot(waitsFor, { row, lines, state, nowMs }) === undefined,
+  );
   return pageFrom(
-    rows.map((row) => viewFrom(row, state, nowMs)),
+    wanted.map((row) => viewFrom(row, state, nowMs)),
     size,
     ({ createdSeq }) => createdSeq,
     () => 1_024,

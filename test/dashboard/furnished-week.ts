@@ -2,6 +2,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { startToolsServer, type ToolsServer, tool } from "../gateway/tools-server.ts";
 import { until } from "../support/harness.ts";
+import { ownedBy } from "../support/owned-key.ts";
 import { connect, registerAgent, type TestService } from "../support/service.ts";
 import { type Dashboard, openDashboard } from "./browser.ts";
 import { equippedAgent } from "./equipped-agent.ts";
@@ -42,6 +43,8 @@ export interface WeekIds {
   /** Mandate that only observes. */
   readonly observing: string;
   readonly webhook: string;
+  /** Change of a mandate that waits for others. */
+  readonly proposal: string;
   /** Person who was added and has not signed in. */
   readonly person: string;
 }
@@ -96,11 +99,33 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
     webhook,
     person: person.person_id,
     department,
+    proposal: await addProposals(acme, mandates.mandate),
   };
   const empty = await service.rest("POST /v1/admin/workspaces", { workspace_id: "empty", name: "Empty" });
   const { secret: emptyKey } = empty as unknown as { readonly secret: string };
   const running = cleanup.move();
   return { dashboard, week, emptyKey, ids, close: () => running.disposeAsync() };
+}
+
+/** Lets two others review changes, and proposes one of a mandate and one of a list. */
+async function addProposals({ rest, http }: TestService, mandateId: string): Promise<string> {
+  const ann = await ownedBy("Ann Lee", { http, rest });
+  const { mandate } = (await rest(`GET /v1/enforce/mandates/${mandateId}`)) as unknown as {
+    readonly mandate: { readonly name: string; readonly description: string; readonly rules: readonly object[] };
+  };
+  await rest(`PATCH /v1/admin/workspaces/${WORKSPACE}`, { mandate_reviews: 2 });
+  await ann("PUT /v1/enforce/lists/partner-hosts", { kind: "host", values: ["bank.example.com", "*.partner.example"] });
+  const rules = [...mandate.rules, { type: "trust", decision: "block", conditions: { below: 30 } }];
+  const change = {
+    name: mandate.name,
+    description: mandate.description,
+    rules,
+    note: "agreed with the auditors in November",
+  };
+  const { proposal } = (await ann(`PUT /v1/enforce/mandates/${mandateId}`, change)) as unknown as {
+    readonly proposal: { readonly proposal_id: string };
+  };
+  return proposal.proposal_id;
 }
 
 /** Adds a server whose definitions were accepted but for a new and a changed one, and one that does not answer. */

@@ -293,6 +293,7 @@ describeInBrowser("what needs a person", () => {
         "blocked decisions",
         "unknown outcomes",
         "incidents",
+        "proposals",
         "limits",
         "MCP servers",
         "webhooks",

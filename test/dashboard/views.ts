@@ -193,6 +193,15 @@ export const VIEWS: readonly View[] = [
   screen("lists", ROW),
   { name: "list", path: () => "/lists/partner-hosts", ready: ROW },
   screen("lists-create", ROW, "/lists", press("create-list")),
+  screen("proposals", ROW),
+  screen("proposals-ended", "[data-screen=proposals] .empty", "/proposals?show=ended"),
+  { name: "proposal", path: ({ ids }) => `/proposals/${ids.proposal}`, ready: "[data-screen=proposal] .diff" },
+  {
+    name: "proposal-reject",
+    path: ({ ids }) => `/proposals/${ids.proposal}`,
+    ready: "[data-action=reject]",
+    open: press("reject"),
+  },
   screen("vault", "[data-panel=checkpoint] [data-verdict=holds]"),
   screen("evidence", ROW),
   screen("evidence-entry", ROW, "/evidence", async (page) => {
@@ -240,6 +249,7 @@ export const VIEWS: readonly View[] = [
   empty("servers", TITLE),
   empty("mandates", TITLE),
   empty("lists", TITLE),
+  empty("proposals", TITLE),
   empty("webhooks", TITLE),
   empty("vault", "[data-panel=checkpoint]"),
 ];

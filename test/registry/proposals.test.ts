@@ -271,6 +271,47 @@ describe("proposals", () => {
     expect(await shown(await coldState(pool))).to.deep.equal(await shown(await foldedState(pool)));
   });
 
+  it("say to each reader whether they may accept, and list what waits for them.", async () => {
+    await reviews(2);
+    try {
+      const proposal = await propose("for whom");
+      const proposalId = proposal?.proposalId ?? "";
+      const { key } = await test.admin.createApiKey({ name: "k", role: Role.ADMIN, owner: person("ann").keyId });
+      const annsKey = { ...test.adminCaller, keyId: key?.keyId ?? "" };
+      const other = callerWith(test.adminCaller, Role.AUDITOR);
+      const told = async (caller: typeof annsKey) => {
+        const read = await test.proposals.getProposal({ proposalId }, caller);
+        const { proposals } = await test.proposals.listProposals({ mine: true }, caller);
+        return [read.cannotAccept, proposals.some((each) => each.proposalId === proposalId)];
+      };
+      const made = `proposal \`${proposalId}\`; it needs others to accept it`;
+      expect(await told(person("ann"))).to.deep.equal([`you made ${made}`, false]);
+      expect(await told(annsKey)).to.deep.equal([
+        `you count as owner \`${person("ann").keyId}\`, as the one does who made ${made}`,
+        false,
+      ]);
+      expect(await told(person("ben", Role.OPERATOR))).to.deep.equal([undefined, true]);
+      expect((await told(other))[1]).to.equal(false);
+      expect((await told(other))[0]).to.include("roles `admin` and `operator`");
+      await accept(proposalId, "ben");
+      expect(await told(person("ben"))).to.deep.equal([`you accepted proposal \`${proposalId}\``, false]);
+      expect(await told(person("cat"))).to.deep.equal([undefined, true]);
+      const { admin, workspaceId } = test;
+      const setting = await admin.updateWorkspace({ workspaceId, mandateReviews: 3 }, person("ann"));
+      const mine = async (role: Role) =>
+        (await test.proposals.listProposals({ mine: true }, person("cat", role))).proposals.map(
+          (each) => each.proposalId,
+        );
+      expect(await mine(Role.OPERATOR)).to.deep.equal([proposalId]);
+      expect(await mine(Role.ADMIN)).to.deep.equal([setting.proposal?.proposalId, proposalId]);
+      await test.proposals.rejectProposal({ proposalId: setting.proposal?.proposalId ?? "" }, person("cat"));
+      await accept(proposalId, "cat");
+      expect((await told(person("dan")))[0]).to.include("is accepted and takes no answer");
+    } finally {
+      await reviews(0, "ben", "cat");
+    }
+  });
+
   it("are read by auditors, and answered by nobody of another role or workspace.", async () => {
     await reviews(1);
     const proposal = await propose("roles");

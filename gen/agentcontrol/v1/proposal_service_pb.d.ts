@@ -115,6 +115,13 @@ export declare type ListProposalsRequest = Message<"agentcontrol.v1.ListProposal
    * @generated from field: bool open = 3;
    */
   open: boolean;
+
+  /**
+   * True lists those alone that wait for the caller, who may accept them and has not.
+   *
+   * @generated from field: bool mine = 4;
+   */
+  mine: boolean;
 };
 
 /**
@@ -224,6 +231,13 @@ export declare type GetProposalResponse = Message<"agentcontrol.v1.GetProposalRe
    * @generated from field: string note = 7;
    */
   note: string;
+
+  /**
+   * Reason why the caller may not accept it, as a sentence; unset for those who may.
+   *
+   * @generated from field: optional string cannot_accept = 8;
+   */
+  cannotAccept?: string | undefined;
 };
 
 /**

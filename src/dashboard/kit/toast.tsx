@@ -1,9 +1,12 @@
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
+import { Link } from "wouter";
 
 /** A short message that disappears by itself. */
 export interface Announcement {
   readonly tone: "good" | "bad" | "plain";
   readonly text: string;
+  /** Leads to what it is about. */
+  readonly link?: { readonly href: string; readonly label: string } | undefined;
 }
 
 const SHOWN_MS = 6_000;
@@ -28,9 +31,15 @@ export function Announcements({ children }: { readonly children: ReactNode }) {
     <AnnounceContext value={announce}>
       {children}
       <div className="announcements" role="status" aria-live="polite">
-        {shown.map(({ id, tone, text }) => (
+        {shown.map(({ id, tone, text, link }) => (
           <p key={id} className={`announcement is-${tone}`}>
             {text}
+            {link === undefined ? null : (
+              <>
+                {" "}
+                <Link href={link.href}>{link.label}</Link>
+              </>
+            )}
           </p>
         ))}
       </div>

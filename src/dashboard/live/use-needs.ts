@@ -14,7 +14,8 @@ import {
   SequenceMode,
 } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { type McpServer, McpServerService } from "../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
-import { type DecisionRecord, OutcomeStatus } from "../../../gen/agentcontrol/v1/resources_pb.js";
+import { ProposalService } from "../../../gen/agentcontrol/v1/proposal_service_pb.js";
+import { type DecisionRecord, OutcomeStatus, type Proposal } from "../../../gen/agentcontrol/v1/resources_pb.js";
 import { type Webhook, WebhookService } from "../../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { useNow } from "../kit/time.tsx";
 import { useSeenRevocations } from "./seen-revocations.ts";
@@ -67,6 +68,8 @@ interface ReadNeeds {
   readonly unknown: UnknownActions | undefined;
   /** Revocations of the last 7 days that were not seen in this browser, the newest first. */
   readonly incidents: readonly Incident[];
+  /** Changes that the signed-in person may accept, and has not, the newest first. */
+  readonly proposals: readonly Proposal[];
   readonly faults: readonly NeedFault[];
   /** True once every list was read or failed. */
   readonly isRead: boolean;
@@ -87,6 +90,8 @@ export interface Needs extends ReadNeeds {
 }
 
 const EVERY = { refetchInterval: REFRESH_MS } as const;
+/** At most 100 proposals wait in a workspace. */
+const WAITING_PROPOSALS = { mine: true, pageSize: 100 };
 const expiryOf = ({ expiresAt }: Escalation): number =>
   expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
 
@@ -143,6 +148,7 @@ function useReadNeeds(): ReadNeeds {
   const servers = useUnaryQuery(McpServerService.method.listMcpServers, { pageSize: PAGE_SIZE }, EVERY);
   const webhooks = useUnaryQuery(WebhookService.method.listWebhooks, { pageSize: PAGE_SIZE }, EVERY);
   const incidents = useUnaryQuery(IncidentService.method.listIncidents, { pageSize: PAGE_SIZE }, EVERY);
+  const proposals = useUnaryQuery(ProposalService.method.listProposals, WAITING_PROPOSALS, EVERY);
   const unknown = useUnaryQuery(
     EnforcementService.method.listDecisions,
     { outcome: OutcomeStatus.UNKNOWN, pageSize: UNKNOWN },
@@ -151,6 +157,7 @@ function useReadNeeds(): ReadNeeds {
   const blocks = useUnusualBlocks();
   const sources = [
     { what: "unknown outcomes", query: unknown },
+    { what: "proposals", query: proposals },
     { what: "limits", query: limits },
     { what: "MCP servers", query: servers },
     { what: "webhooks", query: webhooks },
@@ -170,6 +177,7 @@ function useReadNeeds(): ReadNeeds {
     blocks: blocks.data ?? undefined,
     unknown: unknownActions(unknown.data),
     incidents: (incidents.data?.incidents ?? []).filter(isOpen),
+    proposals: proposals.data?.proposals ?? [],
     faults: sources
       .filter(({ query }) => query.isError)
       .map(({ what, query }) => ({ what, error: query.error, retry: () => void query.refetch() })),
@@ -212,13 +220,14 @@ export interface NeedCount {
 
 /** Returns what waits, by the screen's name in the navigation. */
 export function useNeedCounts(): ReadonlyMap<string, NeedCount> {
-  const { limits, servers, webhooks, blocks, unknown, incidents } = useReadNeeds();
+  const { limits, servers, webhooks, blocks, unknown, incidents, proposals } = useReadNeeds();
   const pending = usePendingCount();
   return new Map([
     ["escalations", { count: pending, words: "pending" }],
     ["decisions", { count: blocks?.count ?? 0, words: "blocked in the last hour, more than usual" }],
     ["outcomes", { count: unknown?.count ?? 0, words: unknown?.isMore === true ? "or more to settle" : "to settle" }],
     ["limits", { count: limits.length, words: "nearly full" }],
+    ["proposals", { count: proposals.length, words: "to answer" }],
     ["agents", { count: incidents.length, words: "revoked and not looked at" }],
     ["servers", { count: servers.length, words: "changed or away" }],
     ["webhooks", { count: webhooks.length, words: "failing" }],
@@ -227,9 +236,9 @@ export function useNeedCounts(): ReadonlyMap<string, NeedCount> {
 
 /** Returns the number of things that wait for a person. Unusually many blocked decisions count as one. */
 export function useNeedTotal(): number {
-  const { limits, servers, webhooks, blocks, unknown, incidents } = useReadNeeds();
+  const { limits, servers, webhooks, blocks, unknown, incidents, proposals } = useReadNeeds();
   const pending = usePendingCount();
-  const lists = [limits, servers, webhooks, incidents];
+  const lists = [limits, servers, webhooks, incidents, proposals];
   return lists.reduce(
     (total, { length }) => total + length,
     pending + (unknown?.count ?? 0) + (blocks === undefined ? 0 : 1),

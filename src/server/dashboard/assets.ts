@@ -20,6 +20,7 @@ const SCREENS = [
   "tools",
   "mandates",
   "lists",
+  "proposals",
   "limits",
   "settings",
   "webhooks",

@@ -16,7 +16,7 @@ import { AreaField } from "../../kit/form.tsx";
 import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { proposedText } from "../../kit/proposed.ts";
+import { toldProposal } from "../../kit/proposed.ts";
 import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Empty, Fault, Loading } from "../../kit/states.tsx";
@@ -92,7 +92,7 @@ function Actions({ list: { name, uses } }: { readonly list: List }) {
             submit="Add"
             change={(call, values) => call(addListValues, { name, values: values.lines("values") })}
             refreshes={REFRESHES}
-            done={(answer) => proposedText(answer) ?? `Added ${answer.added.toLocaleString("en")} values.`}
+            done={(answer) => toldProposal(answer) ?? `Added ${answer.added.toLocaleString("en")} values.`}
             onClose={close}
           >
             <AreaField name="values" label="Values" hint="One a line; paste a column of a table." />
@@ -107,7 +107,7 @@ function Actions({ list: { name, uses } }: { readonly list: List }) {
             isDisabled={uses > 0}
             change={(call) => call(deleteList, { name })}
             refreshes={[listLists]}
-            done={proposedText}
+            done={toldProposal}
             onDone={({ proposal }) => {
               if (proposal === undefined) go("/lists");
             }}
@@ -146,7 +146,7 @@ function Values({ name, mayChange }: { readonly name: string; readonly mayChange
   const wanted = useDeferredValue(search);
   const { mutate, isPending } = useChange<RemoveListValuesResponse, string>(
     (call, value) => call(removeListValues, { name, values: [value] }),
-    { refreshes: REFRESHES, done: proposedText },
+    { refreshes: REFRESHES, done: toldProposal },
   );
   const columns = useMemo(
     () => (mayChange ? [VALUE, removeColumn(isPending, mutate)] : [VALUE]),

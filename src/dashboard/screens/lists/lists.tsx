@@ -12,7 +12,7 @@ import { AreaField, SelectField, TextField } from "../../kit/form.tsx";
 import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
-import { proposedText } from "../../kit/proposed.ts";
+import { toldProposal } from "../../kit/proposed.ts";
 import { ScreenFrame } from "../../kit/screen.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Empty } from "../../kit/states.tsx";
@@ -100,7 +100,7 @@ function CreateList({ onClose }: { readonly onClose: () => void }) {
       }
       refreshes={[listLists]}
       done={(answer) =>
-        proposedText(answer) ??
+        toldProposal(answer) ??
         `Created the list ${answer.list?.name} with ${answer.list?.size.toLocaleString("en")} values.`
       }
       onClose={onClose}

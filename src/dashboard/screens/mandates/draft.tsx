@@ -10,7 +10,12 @@ import {
   MandateService,
   MandateStatus,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import type { RuleViolation, RuleWarning, ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import type {
+  Proposal,
+  RuleViolation,
+  RuleWarning,
+  ToolArgument,
+} from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { ToolService } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { requestErrorFrom } from "../../../client/request-error.ts";
 import type { DeclaredArgument } from "../../../notation/argument-shape.ts";
@@ -24,6 +29,7 @@ import { Backtest } from "./backtest.tsx";
 import { completeMandate, type Known } from "./completion.ts";
 import { Editor } from "./editor.tsx";
 import { readMandateText, type TextFault, textFromMandate, withMember } from "./mandate-text.ts";
+import { ProposedNote } from "./proposed-note.tsx";
 import { Publish } from "./publish.tsx";
 
 const RuleForm = lazy(() => import("./rule-form.tsx").then(({ RuleForm: form }) => ({ default: form })));
@@ -65,7 +71,12 @@ export function Draft({ current, onPublished }: DraftProps) {
   const errors = faults.filter(({ severity }) => severity === "error");
   const isReady = read.definition !== undefined && errors.length === 0 && !compiled.isPending;
   const isObserving = read.definition?.mode === MandateMode.OBSERVE;
-  const release = useUnsaved(mayChange && text !== (base === undefined ? START : inForce));
+  // The text waits as a proposal until it is written on.
+  const [proposed, setProposed] = useState<{ readonly text: string; readonly proposal: Proposal } | undefined>(
+    undefined,
+  );
+  const isProposed = proposed?.text === text;
+  const release = useUnsaved(mayChange && !isProposed && text !== (base === undefined ? START : inForce));
   const publish = (mandate: Mandate): void => {
     release();
     setBase(mandate);
@@ -77,12 +88,13 @@ export function Draft({ current, onPublished }: DraftProps) {
     <div className="stack">
       <Editor text={text} onChange={setText} faults={faults} complete={complete} isReadOnly={!mayChange} />
       <FaultList faults={faults} text={text} />
+      {proposed !== undefined && isProposed ? <ProposedNote proposal={proposed.proposal} /> : null}
       {mayChange ? (
         <div className="row">
           <Button
             action="publish"
             tone="primary"
-            disabled={!isReady || text === inForce}
+            disabled={!isReady || isProposed || text === inForce}
             onClick={() => setOpen("publish")}
           >
             Publish …
@@ -113,6 +125,7 @@ export function Draft({ current, onPublished }: DraftProps) {
           before={inForce}
           definition={read.definition}
           onPublished={publish}
+          onProposed={(proposal) => setProposed({ text, proposal })}
           onClose={() => setOpen(undefined)}
         />
       ) : null}

@@ -1,11 +1,12 @@
 import { useState } from "react";
 import { type Mandate, MandateService, MandateStatus } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { ProposalService } from "../../../../gen/agentcontrol/v1/proposal_service_pb.js";
 import { Actor } from "../../kit/actor.tsx";
 import { Badge } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Field } from "../../kit/field.tsx";
-import { proposedText } from "../../kit/proposed.ts";
+import { toldProposal } from "../../kit/proposed.ts";
 import { Shown } from "../../kit/shown.tsx";
 import { Time } from "../../kit/time.tsx";
 import { useMayChange } from "../../session.ts";
@@ -14,6 +15,7 @@ import { textFromMandate } from "./mandate-text.ts";
 import { VersionNote, Warnings } from "./publish.tsx";
 
 const { getMandate, listMandates, restoreMandate } = MandateService.method;
+const { listProposals } = ProposalService.method;
 
 /** Properties of a history. */
 export interface HistoryProps {
@@ -119,8 +121,8 @@ function Restore({ current, version, onRestored, onClose }: RestoreProps) {
       change={(call, values) =>
         call(restoreMandate, { mandateId, version: version.version, note: values.text("note") })
       }
-      refreshes={[getMandate, listMandates]}
-      done={(answer) => proposedText(answer) ?? `Version ${answer.mandate?.version ?? ""} is in force`}
+      refreshes={[getMandate, listMandates, listProposals]}
+      done={(answer) => toldProposal(answer) ?? `Version ${answer.mandate?.version ?? ""} is in force`}
       after={({ mandate, warnings }) =>
         mandate === undefined || warnings.length === 0 ? undefined : (
           <Warnings version={mandate.version} warnings={warnings} onClose={onClose} />

@@ -1,19 +1,21 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { Tabs } from "radix-ui";
 import { lazy, useState } from "react";
-import { useLocation, useSearchParams } from "wouter";
+import { Link, useLocation, useSearchParams } from "wouter";
 import {
   type Mandate,
   MandateMode,
   MandateService,
   MandateStatus,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { ProposalService } from "../../../../gen/agentcontrol/v1/proposal_service_pb.js";
+import { ProposalStatus } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Badge } from "../../kit/badge.tsx";
 import { Confirm } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Part } from "../../kit/part.tsx";
-import { proposedText } from "../../kit/proposed.ts";
+import { changeText, proposalHref, toldProposal, waitText } from "../../kit/proposed.ts";
 import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
@@ -26,6 +28,8 @@ const Draft = lazy(() => import("./draft.tsx").then(({ Draft: draft }) => ({ def
 const History = lazy(() => import("./history.tsx").then(({ History: history }) => ({ default: history })));
 const Tests = lazy(() => import("./tests.tsx").then(({ Tests: tests }) => ({ default: tests })));
 
+/** At most 100 proposals wait in a workspace. */
+const OPEN_PROPOSALS = { open: true, pageSize: 100 };
 const MANDATES: ScreenPlace = { title: "Mandates", href: "/mandates" };
 
 /** Template of a new mandate. */
@@ -79,8 +83,8 @@ function Archive({ mandate: { mandateId, name } }: { readonly mandate: Mandate }
           submit="Archive"
           word={name}
           change={(call) => call(archiveMandate, { mandateId })}
-          refreshes={[listMandates]}
-          done={proposedText}
+          refreshes={[listMandates, ProposalService.method.listProposals]}
+          done={toldProposal}
           onDone={({ proposal }) => {
             if (proposal === undefined) navigate("/mandates");
           }}
@@ -90,6 +94,25 @@ function Archive({ mandate: { mandateId, name } }: { readonly mandate: Mandate }
         </Confirm>
       )}
     </DialogButton>
+  );
+}
+
+/** Changes of a mandate that wait for others. */
+function OpenProposals({ mandateId }: { readonly mandateId: string }) {
+  const query = useQuery(ProposalService.method.listProposals, OPEN_PROPOSALS);
+  const own = (query.data?.proposals ?? []).filter(
+    (each) => each.mandateId === mandateId && each.status === ProposalStatus.PENDING,
+  );
+  if (own.length === 0) return null;
+  return (
+    <ul className="open-proposals" aria-label="Proposals">
+      {own.map((proposal) => (
+        <li key={proposal.proposalId} className="row" data-id={proposal.proposalId}>
+          <span>{waitText(proposal)}:</span>
+          <Link href={proposalHref(proposal)}>{changeText(proposal.kind)}</Link>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -131,6 +154,7 @@ function Sections({ mandate, versions, onPublished }: SectionsProps) {
           ))}
         </ul>
       )}
+      <OpenProposals mandateId={mandateId} />
       <Observed mandate={mandate} />
       <Tabs.Root value={tab} onValueChange={(value) => setParameters({ show: value }, { replace: true })}>
         <Tabs.List className="tabs" aria-label="Parts of the mandate">

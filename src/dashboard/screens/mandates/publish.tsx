@@ -7,19 +7,21 @@ import {
   MandateService,
   type UpdateMandateResponse,
 } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
-import type { RuleWarning } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { ProposalService } from "../../../../gen/agentcontrol/v1/proposal_service_pb.js";
+import type { Proposal, RuleWarning } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Button } from "../../kit/button.tsx";
 import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { NamedField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import { Message } from "../../kit/message.tsx";
-import { proposedText } from "../../kit/proposed.ts";
+import { toldProposal } from "../../kit/proposed.ts";
 import type { Call } from "../../kit/use-change.ts";
 import { DiffView } from "./diff-view.tsx";
 import { definitionOf, textFromMandate } from "./mandate-text.ts";
 
 const { createMandate, getMandate, listMandates, updateMandate } = MandateService.method;
+const { listProposals } = ProposalService.method;
 const MAX_WARNINGS = 50;
 
 type Published = CreateMandateResponse | UpdateMandateResponse;
@@ -32,11 +34,13 @@ export interface PublishProps {
   readonly before: string;
   readonly definition: MandateDefinition;
   readonly onPublished: (mandate: Mandate) => void;
+  /** Called where the text waits for others in place of being in force. */
+  readonly onProposed: (proposal: Proposal) => void;
   readonly onClose: () => void;
 }
 
 /** Shows the diff and publishes. Warns if another version was published meanwhile. */
-export function Publish({ base, before, definition, onPublished, onClose }: PublishProps) {
+export function Publish({ base, before, definition, onPublished, onProposed, onClose }: PublishProps) {
   const newer = useNewerVersion(base);
   const fields = definitionOf(definition);
   const after = useMemo(() => textFromMandate(definition), [definition]);
@@ -52,14 +56,15 @@ export function Publish({ base, before, definition, onPublished, onClose }: Publ
       tone={newer === undefined ? "primary" : "danger"}
       isWide
       change={publish}
-      refreshes={[getMandate, listMandates]}
-      done={proposedText}
+      refreshes={[getMandate, listMandates, listProposals]}
+      done={toldProposal}
       after={({ mandate, warnings }) =>
         mandate === undefined || warnings.length === 0 ? undefined : (
           <Warnings version={mandate.version} warnings={warnings} onClose={() => onPublished(mandate)} />
         )
       }
-      onDone={({ mandate, warnings }) => {
+      onDone={({ mandate, proposal, warnings }) => {
+        if (proposal !== undefined) onProposed(proposal);
         if (mandate !== undefined && warnings.length === 0) onPublished(mandate);
       }}
       onClose={onClose}

@@ -3,7 +3,7 @@ import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_serv
 import type { Incident } from "../../../../gen/agentcontrol/v1/incident_service_pb.js";
 import type { Limit, LimitGroup } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { McpServer } from "../../../../gen/agentcontrol/v1/mcp_server_service_pb.js";
-import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, type Proposal } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import type { Webhook } from "../../../../gen/agentcontrol/v1/webhook_service_pb.js";
 import { Actor } from "../../kit/actor.tsx";
 import { Badge } from "../../kit/badge.tsx";
@@ -11,6 +11,7 @@ import { Button } from "../../kit/button.tsx";
 import { countText } from "../../kit/count-text.ts";
 import { Message } from "../../kit/message.tsx";
 import { type Budget, restOfBudget, usedOfBudget } from "../../kit/money.ts";
+import { changeText, proposalHref } from "../../kit/proposed.ts";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, durationText, Time } from "../../kit/time.tsx";
 import { markRevocationSeen, useSeenRevocations } from "../../live/seen-revocations.ts";
@@ -20,7 +21,17 @@ import { leadingArgument, valueText } from "../escalations/fired-argument.ts";
 
 /** One thing that waits for a person. */
 export interface NeedRow {
-  readonly kind: "escalation" | "blocks" | "unknown" | "incident" | "limit" | "server" | "webhook" | "waiting" | "more";
+  readonly kind:
+    | "escalation"
+    | "blocks"
+    | "unknown"
+    | "incident"
+    | "proposal"
+    | "limit"
+    | "server"
+    | "webhook"
+    | "waiting"
+    | "more";
   readonly id: string;
   /** Its state in a word or two. */
   readonly mark: ReactNode;
@@ -50,6 +61,7 @@ export function rowsFrom({
   blocks,
   unknown,
   incidents,
+  proposals,
   readAtMs,
 }: Needs): readonly NeedRow[] {
   const [away, changed] = [
@@ -61,6 +73,7 @@ export function rowsFrom({
     ...(blocks === undefined ? [] : [blocksRow(blocks, readAtMs ?? Date.now())]),
     ...(unknown === undefined ? [] : [unknownRow(unknown)]),
     ...cut(incidents, incidentRow, "/agents", "more agents were revoked"),
+    ...cut(proposals, proposalRow, "/proposals", "more proposals wait for you"),
     ...cut(away, serverRow, "/servers", "more MCP servers are away"),
     ...cut(limits, limitRow, "/limits", "more limits are nearly full"),
     ...cut(changed, serverRow, "/servers", "more MCP servers have changed"),
@@ -184,6 +197,27 @@ function incidentRow({
     ),
     step: { href: `/agents/${agentId}`, label: "Open the certificate" },
     button: <SeenButton revocationId={revocationId} />,
+  };
+}
+
+function proposalRow(proposal: Proposal): NeedRow {
+  const { proposalId, kind, subject, createdBy, createdByName, createdAt, needed, acceptances } = proposal;
+  return {
+    kind: "proposal",
+    id: proposalId,
+    mark: <Badge tone="wait">proposed</Badge>,
+    thing: (
+      <>
+        {changeText(kind)} <Shown text={subject} />
+      </>
+    ),
+    cause: (
+      <>
+        By <Actor id={createdBy} name={createdByName} />, <Time at={createdAt} />; accepted by {acceptances.length} of{" "}
+        {needed}.
+      </>
+    ),
+    step: { href: proposalHref(proposal), label: "Look at the change" },
   };
 }
 

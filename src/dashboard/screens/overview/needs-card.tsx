@@ -96,6 +96,7 @@ const LOOKED_AT = [
     text: "No revocation of the last 7 days that you have not seen",
     href: "/agents?status=revoked",
   },
+  { what: "proposals", text: "No proposal that waits for you", href: "/proposals" },
   { what: "limits", text: "No limit used up from 80 %", href: "/limits" },
   { what: "MCP servers", text: "No MCP server away, and no definition to accept", href: "/servers" },
   { what: "webhooks", text: "No webhook that fails", href: "/webhooks" },

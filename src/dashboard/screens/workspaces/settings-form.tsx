@@ -10,7 +10,7 @@ import {
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { AreaField, DurationField, FlagField, Form, NumberField, SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
-import { proposedText } from "../../kit/proposed.ts";
+import { toldProposal } from "../../kit/proposed.ts";
 import { useAnnounce } from "../../kit/toast.tsx";
 import { useChange } from "../../kit/use-change.ts";
 
@@ -76,7 +76,7 @@ export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
   const announce = useAnnounce();
   const { mutate, isPending, error } = useChange((call, changes: Request) => call(updateWorkspace, changes), {
     refreshes: [getWorkspace, listWorkspaces],
-    done: (answer) => proposedText(answer) ?? "Saved. The settings are in force for the next decision.",
+    done: (answer) => toldProposal(answer) ?? "Saved. The settings are in force for the next decision.",
     onDone: ({ workspace: changed = base }) => setBase(changed),
   });
   const save = (values: FormValues): void => {
