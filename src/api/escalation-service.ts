@@ -7,13 +7,14 @@ import {
   EscalationService,
   EscalationStatus,
   type GetEscalationContextResponseSchema,
+  ApprovalObstacle as Obstacle,
   Resolution,
 } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Slots } from "../async/slots.ts";
 import { overShare } from "../errors.ts";
 import { type ApprovalContext, type EarlierAnswers, readApprovalContext } from "../escalation/approval-context.ts";
 import { givenFor } from "../escalation/approvals.ts";
-import { awaitedBy, findAwaitedPage } from "../escalation/awaited.ts";
+import { type ApprovalObstacle, findAwaitedPage, obstaclesTo } from "../escalation/awaited.ts";
 import { type EditParts, editEscalation } from "../escalation/edit.ts";
 import {
   type Escalation,
@@ -57,8 +58,8 @@ const statusOf = ({ status }: Escalation): EscalationStatus => ESCALATION_STATUS
 /** Approvals of an escalation as a caller sees them. */
 interface Shown {
   readonly nameOf: NameOf;
-  /** True if an approval by the caller would count for something that is missing; undefined for a caller who cannot approve. */
-  readonly awaitsCaller: boolean | undefined;
+  /** Why an approval by the caller would count for nothing that is missing, by escalation; undefined for a caller who cannot approve. */
+  readonly obstacles: ReadonlyMap<string, ApprovalObstacle> | undefined;
   /** False for an agent, which has no use for who approved. */
   readonly showsApprovals: boolean;
 }
@@ -85,7 +86,7 @@ const ruleOf = (place: string | undefined): string | undefined => place?.split("
 
 function messageFrom(
   escalation: Escalation,
-  { nameOf, awaitsCaller, showsApprovals }: Shown,
+  { nameOf, obstacles, showsApprovals }: Shown,
 ): MessageInitShape<typeof EscalationSchema> {
   const { body } = escalation.receipt;
   const { action } = body;
@@ -132,9 +133,24 @@ function messageFrom(
           note: note ?? undefined,
           groups: [...new Set([...groups, ...deputy_of])].sort(),
         })),
-    awaitsCaller: escalation.status === "pending" ? awaitsCaller : undefined,
+    ...(escalation.status === "pending" && obstacles !== undefined
+      ? callerFields(obstacles.get(escalation.escalationId))
+      : {}),
   };
 }
+
+const OBSTACLES: Readonly<Record<ApprovalObstacle, Obstacle>> = {
+  four_eyes: Obstacle.FOUR_EYES,
+  asked: Obstacle.ASKED,
+  given: Obstacle.GIVEN,
+  maker: Obstacle.MAKER,
+  no_owner: Obstacle.NO_OWNER,
+  not_a_member: Obstacle.NOT_A_MEMBER,
+  met: Obstacle.MET,
+};
+
+const callerFields = (obstacle: ApprovalObstacle | undefined) =>
+  obstacle === undefined ? { awaitsCaller: true } : { awaitsCaller: false, approvalObstacle: OBSTACLES[obstacle] };
 
 const argumentsFromText = (text: string | null): JsonObject | undefined =>
   text === null ? undefined : (JSON.parse(text) as JsonObject);
@@ -215,10 +231,8 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
     const escalations = await withStandingApprovals(pool, caller.workspaceId, found);
     const nameOf = await namesIn(escalations, caller);
     const showsApprovals = caller.role !== Role.AGENT;
-    const awaits = mayAnswer(caller) ? await awaitedBy(context, caller.keyId, escalations) : undefined;
-    return escalations.map((escalation) =>
-      messageFrom(escalation, { nameOf, awaitsCaller: awaits?.has(escalation.escalationId), showsApprovals }),
-    );
+    const obstacles = mayAnswer(caller) ? await obstaclesTo(context, caller.keyId, escalations) : undefined;
+    return escalations.map((escalation) => messageFrom(escalation, { nameOf, obstacles, showsApprovals }));
   };
 
   const shown = async (escalation: Escalation, caller: Caller) => (await shownAll([escalation], caller))[0];

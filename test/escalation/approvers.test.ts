@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { EscalationStatus, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { ApprovalObstacle, EscalationStatus, Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { Caller } from "../../src/api/context.ts";
 import { sendReminders } from "../../src/escalation/reminders.ts";
@@ -281,5 +281,40 @@ describe("rules that name approvers", () => {
     const { escalation } = await workspace.escalations.getEscalation({ escalationId }, agent);
     expect(escalation?.approvals).to.deep.equal([]);
     expect(escalation?.awaitsCaller).to.equal(undefined);
+  });
+
+  it("say why an approval by the caller would not count.", async () => {
+    const obstacle = async (escalationId: string, by: string, role = Role.OPERATOR) => {
+      const { escalation } = await workspace.escalations.getEscalation({ escalationId }, caller(by, role));
+      const { awaitsCaller, approvalObstacle } = escalation ?? {};
+      const isOpen = escalation?.status === EscalationStatus.PENDING && role === Role.OPERATOR;
+      expect(awaitsCaller).to.equal(isOpen ? approvalObstacle === undefined : undefined);
+      return approvalObstacle;
+    };
+    const escalationId = await ask("pay", {}, BOB);
+    expect(await obstacle(escalationId, ANN)).to.equal(undefined);
+    expect(await obstacle(escalationId, BOB)).to.equal(ApprovalObstacle.ASKED);
+    expect(await obstacle(escalationId, await keyOf(BOB)), "a key of the asker").to.equal(ApprovalObstacle.ASKED);
+    expect(await obstacle(escalationId, DAN)).to.equal(ApprovalObstacle.NOT_A_MEMBER);
+    expect(await obstacle(escalationId, await keyOf())).to.equal(ApprovalObstacle.NO_OWNER);
+    expect(await obstacle(escalationId, DAN, Role.AUDITOR)).to.equal(undefined);
+    const annsKey = await keyOf(ANN);
+    await approve(escalationId, annsKey);
+    expect(await obstacle(escalationId, ANN), "by another key").to.equal(ApprovalObstacle.GIVEN);
+    const draft = { name: "key", role: Role.OPERATOR, owner: CLEO };
+    const made = (await workspace.admin.createApiKey(draft, caller(annsKey, Role.ADMIN))).key?.keyId ?? "";
+    expect(await obstacle(escalationId, made)).to.equal(ApprovalObstacle.MAKER);
+    expect(await reasonOf(answer(escalationId, made))).to.equal("FOUR_EYES");
+    expect(await obstacle(escalationId, CLEO)).to.equal(undefined);
+    const legal = await ask("sign");
+    await approve(legal, ANN);
+    await approve(legal, BOB);
+    expect(await obstacle(legal, await keyOf("Key Holder"))).to.equal(ApprovalObstacle.MET);
+    expect(await obstacle(legal, DAN)).to.equal(undefined);
+    await workspace.admin.updateWorkspace({ workspaceId: workspace.workspaceId, fourEyes: true });
+    expect(await obstacle(escalationId, BOB)).to.equal(ApprovalObstacle.FOUR_EYES);
+    await workspace.admin.updateWorkspace({ workspaceId: workspace.workspaceId, fourEyes: false });
+    await answer(legal, DAN, Resolution.REJECTED);
+    expect(await obstacle(legal, DAN), "resolved").to.equal(undefined);
   });
 });

@@ -271,6 +271,13 @@ export declare type Escalation = Message<"agentcontrol.v1.Escalation"> & {
    * @generated from field: optional bool awaits_caller = 35;
    */
   awaitsCaller?: boolean | undefined;
+
+  /**
+   * Why an approval by the caller would count for nothing that is missing; unset where `awaits_caller` is true or unset.
+   *
+   * @generated from field: optional agentcontrol.v1.ApprovalObstacle approval_obstacle = 36;
+   */
+  approvalObstacle?: ApprovalObstacle | undefined;
 };
 
 /**
@@ -1287,6 +1294,74 @@ export enum Resolution {
  * Describes the enum agentcontrol.v1.Resolution.
  */
 export declare const ResolutionSchema: GenEnum<Resolution>;
+
+/**
+ * Why an approval by a caller would count for nothing that an escalation still misses.
+ *
+ * @generated from enum agentcontrol.v1.ApprovalObstacle
+ */
+export enum ApprovalObstacle {
+  /**
+   * Never returned.
+   *
+   * @generated from enum value: APPROVAL_OBSTACLE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The caller asked for the action, or counts as one that did, and the workspace's `four_eyes` is on: the caller can give no answer.
+   *
+   * @generated from enum value: APPROVAL_OBSTACLE_FOUR_EYES = 1;
+   */
+  FOUR_EYES = 1,
+
+  /**
+   * The caller asked for the action, or counts as one that did, and a rule names approvers: the caller can only reject.
+   *
+   * @generated from enum value: APPROVAL_OBSTACLE_ASKED = 2;
+   */
+  ASKED = 2,
+
+  /**
+   * The caller has approved.
+   *
+   * @generated from enum value: APPROVAL_OBSTACLE_GIVEN = 3;
+   */
+  GIVEN = 3,
+
+  /**
+   * Somebody has approved who made the caller's key, or whose key the caller made: the two count once.
+   *
+   * @generated from enum value: APPROVAL_OBSTACLE_MAKER = 4;
+   */
+  MAKER = 4,
+
+  /**
+   * The caller's key has no owner, so that it counts for no group and for no demand above 1.
+   *
+   * @generated from enum value: APPROVAL_OBSTACLE_NO_OWNER = 5;
+   */
+  NO_OWNER = 5,
+
+  /**
+   * The caller is in none of the groups.
+   *
+   * @generated from enum value: APPROVAL_OBSTACLE_NOT_A_MEMBER = 6;
+   */
+  NOT_A_MEMBER = 6,
+
+  /**
+   * Enough members of the caller's groups have approved; members of others are missing.
+   *
+   * @generated from enum value: APPROVAL_OBSTACLE_MET = 7;
+   */
+  MET = 7,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.ApprovalObstacle.
+ */
+export declare const ApprovalObstacleSchema: GenEnum<ApprovalObstacle>;
 
 /**
  * Change that a watcher is told.
