@@ -501,7 +501,8 @@ describeInBrowser("the escalations", () => {
     expect(await auditor.locator("[data-action=approve], [data-action=select]").count()).to.equal(0);
     await rest("PATCH /v1/admin/workspaces/default", { four_eyes: true });
     await (await choose(id)).locator("[data-action=approve]").click();
-    await card(id).locator(".answers [role=alert]").waitFor();
+    // The refusal shows what has changed since the page was told of the escalation.
+    await card(id).locator("[data-obstacle=four_eyes]").waitFor();
     const operator = await dashboard.open("/escalations", { key: await key("operator") });
     await (await choose(id, operator)).locator("[data-action=approve]").click();
     await answered(id, operator).waitFor();
@@ -516,8 +517,8 @@ describeInBrowser("the escalations", () => {
     await waiting.getByText("edited: another person has to approve it").waitFor();
     const { escalation } = await rest(`GET /v1/enforce/escalations/${edited}`);
     const waits = String((escalation as unknown as { replaced_by: string }).replaced_by);
-    await (await choose(waits, operator)).locator("[data-action=approve]").click();
-    await card(waits, operator).locator(".answers [role=alert]").waitFor();
+    await (await choose(waits, operator)).locator("[data-obstacle=four_eyes]").waitFor();
+    expect(await card(waits, operator).locator("[data-action=approve]").isDisabled()).to.equal(true);
     const second = await dashboard.open("/escalations", { key: await key("operator", "second") });
     await (await choose(waits, second)).locator("[data-action=approve]").click();
     await answered(waits, second).locator(".actor", { hasText: "second" }).waitFor();

@@ -49,6 +49,8 @@ export class EscalationFeed {
   readonly #listeners = new Set<() => void>();
   readonly #createdListeners = new Set<OnCreated>();
   readonly #pending = new Map<string, Escalation>();
+  /** Number of messages that the stream has sent of each pending escalation. */
+  readonly #told = new Map<string, number>();
   #resolved: readonly Escalation[] = [];
   #now: EscalationsNow = { isLive: false, isTried: false, pending: [], resolved: [] };
   #isLive = false;
@@ -88,6 +90,18 @@ export class EscalationFeed {
     this.#tell();
   }
 
+  /**
+   * Returns the function that takes an escalation from the answer of a call that begins now. While it is pending, what the stream tells
+   * of it meanwhile stands before the answer, which may be older: the stream has the order of the log, and tells of the call too.
+   */
+  answerTo(escalationId: string): (escalation: Escalation | undefined) => void {
+    const told = this.#told.get(escalationId);
+    return (escalation) => {
+      const isOvertaken = this.#told.get(escalationId) !== told;
+      if (escalation?.status !== EscalationStatus.PENDING || !isOvertaken) this.take(escalation);
+    };
+  }
+
   async #follow(signal: AbortSignal): Promise<void> {
     const messages = followStream({
       open: (ending) => this.#client.watchEscalations({ cursor: this.#cursor }, { signal: ending, timeoutMs: 0 }),
@@ -109,7 +123,9 @@ export class EscalationFeed {
     const wasLive = this.#isLive;
     if (change === EscalationChange.HEARTBEAT) this.#setLive(true);
     if (escalation === undefined) return;
-    const isNew = change === EscalationChange.CREATED && !this.#pending.has(escalation.escalationId);
+    const { escalationId } = escalation;
+    const isNew = change === EscalationChange.CREATED && !this.#pending.has(escalationId);
+    this.#told.set(escalationId, (this.#told.get(escalationId) ?? 0) + 1);
     this.#put(escalation);
     this.#tell();
     if (!isNew || !wasLive) return;
@@ -126,6 +142,7 @@ export class EscalationFeed {
       return;
     }
     this.#pending.delete(escalationId);
+    this.#told.delete(escalationId);
     const others = this.#resolved.filter((each) => each.escalationId !== escalationId);
     this.#resolved = [escalation, ...others].slice(0, MAX_RESOLVED);
   }

@@ -13,6 +13,7 @@ import { Empty, Fault, Loading } from "../../kit/states.tsx";
 import type { ScreenProps } from "../../screens.tsx";
 import "../../styles/decision.css";
 import { ActionCard } from "./action-card.tsx";
+import { ApprovalCard } from "./approval-card.tsx";
 import { CallFacts } from "./call-facts.tsx";
 import { Guards, Observed } from "./judged.tsx";
 import { LimitBars } from "./limit-bars.tsx";
@@ -100,6 +101,7 @@ function Receipt({ decisionId, response }: { readonly decisionId: string; readon
           <LimitBars body={body} />
           <Observed body={body} />
           <Guards body={body} />
+          <ApprovalCard body={body} />
         </div>
         <ProofCard decisionId={decisionId} response={response} />
         <section className="card stack" aria-labelledby="facts-title" data-part="facts">

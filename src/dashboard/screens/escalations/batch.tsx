@@ -5,6 +5,7 @@ import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
 import { NamedField } from "../../kit/form.tsx";
 import { Shown } from "../../kit/shown.tsx";
+import { standingOn } from "./approval-words.ts";
 import { currenciesIn, numberText } from "./fired-argument.ts";
 import { SelectAll } from "./queue-row.tsx";
 import { RejectDialog } from "./reject-dialog.tsx";
@@ -88,14 +89,18 @@ interface ApproveDialogProps {
   readonly onDone: () => void;
 }
 
-function ApproveDialog({ selected, onClose, onDone }: ApproveDialogProps) {
+function ApproveDialog({ selected: all, onClose, onDone }: ApproveDialogProps) {
   const resolveAll = useResolveAll();
+  // What waits for others stays as it is. The choice stands while the dialog is open.
+  const [selected] = useState(() => all.filter((each) => standingOn(each) === undefined));
+  const left = all.length - selected.length;
   const kinds = useMemo(() => kindsOf(selected), [selected]);
   const title = `Approve ${selected.length} actions`;
   return (
     <ChangeDialog
       title={title}
       submit={`Approve ${selected.length}`}
+      isDisabled={selected.length === 0}
       change={(_, values) => {
         const note = values.optional("note");
         return resolveAll(
@@ -109,6 +114,12 @@ function ApproveDialog({ selected, onClose, onDone }: ApproveDialogProps) {
       after={(faults) => (faults.length === 0 ? undefined : <Faults title={title} faults={faults} onClose={onClose} />)}
       onClose={onClose}
     >
+      {left === 0 ? null : (
+        <p data-left-out={left}>
+          {left === 1 ? "One of them is left out" : `${left.toLocaleString("en")} of them are left out`}: your approval
+          does not count there. The card says why.
+        </p>
+      )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long table scrolls by key too. */}
       <section className="table-scroll batch-kinds" tabIndex={0} aria-label="What is approved">
         <table>

@@ -15,6 +15,7 @@ import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, Time } from "../../kit/time.tsx";
 import { useDepartmentNames } from "../agents/use-departments.ts";
 import { Answers, type AnswersProps } from "./answers.tsx";
+import { ApprovalNeeds } from "./approval-needs.tsx";
 import { ArgumentsTable, useToolArguments } from "./arguments-table.tsx";
 import { Around } from "./around.tsx";
 import { firedArguments } from "./fired-argument.ts";
@@ -67,6 +68,7 @@ export const EscalationCard = memo(function EscalationCard(props: CardProps) {
       <Scrolled key={escalationId} label="The action and its context" className="escalation-body">
         <Asker escalation={escalation} />
         <Reasons reasons={escalation.reasons} />
+        {isPending ? <ApprovalNeeds escalation={escalation} /> : null}
         <PastProvider value={past}>
           <ArgumentsTable args={escalation.arguments} tool={tool} fired={fired} />
         </PastProvider>

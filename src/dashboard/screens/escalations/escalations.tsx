@@ -14,7 +14,7 @@ import { useShortcutSetting } from "../../kit/shortcuts.ts";
 import { EscalationView } from "./escalation-view.tsx";
 import { Queue } from "./queue.tsx";
 import { QueueFilters } from "./queue-filters.tsx";
-import { passes, viewFrom } from "./queue-view.ts";
+import { passes, passesOthers, viewFrom } from "./queue-view.ts";
 import { ResolvedList, ResolvedRow } from "./resolved-list.tsx";
 import { useLingering } from "./rows.ts";
 
@@ -41,8 +41,13 @@ function EscalationList() {
   const view = useMemo(() => viewFrom(new URLSearchParams(address)), [address]);
   const shown = useMemo(() => pending.filter((each) => passes(view, each)), [pending, view]);
   const answered = useMemo(() => resolved.filter((each) => passes(view, each)), [resolved, view]);
+  const left = useMemo(() => {
+    if (view.mine === "") return answered;
+    // Those that waited for this person until a moment ago: the person may take an approval back.
+    return [...answered, ...pending.filter((each) => !passes(view, each) && passesOthers(view, each))];
+  }, [pending, answered, view]);
   const isPointed = useCallback(() => document.querySelector(POINTED) !== null, []);
-  const lingering = useLingering(shown, answered, isPointed);
+  const lingering = useLingering(shown, left, { isQuiet: pending.length === 0, filter: view.mine, isPointed });
   const justAnswered = useMemo(() => {
     const still = new Set(lingering.map(({ escalation }) => escalation));
     return answered.filter((each) => !still.has(each)).slice(0, JUST_ANSWERED);

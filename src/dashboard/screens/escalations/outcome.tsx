@@ -12,6 +12,7 @@ import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, Time, useNow } from "../../kit/time.tsx";
 import { laterOf } from "../../live/escalation-feed.ts";
 import { useEscalations } from "../../live/use-escalations.tsx";
+import { GivenApprovals } from "./approval-needs.tsx";
 import { Difference } from "./difference.tsx";
 
 const REFRESH_MS = 3_000;
@@ -109,6 +110,7 @@ function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
     replacedBy,
     editedArguments,
     editedFrom,
+    approvals,
     arguments: asked = {},
   } = escalation;
   const now = useNow();
@@ -124,6 +126,7 @@ function OutcomeText({ escalation }: { readonly escalation: Escalation }) {
           “<Shown text={note} />”
         </p>
       )}
+      <GivenApprovals approvals={approvals} />
       {isApproved && usedAt !== undefined ? (
         <p>
           Used <Time at={usedAt} /> by{" "}

@@ -5,6 +5,7 @@ import { AgentService } from "../../../../gen/agentcontrol/v1/agent_service_pb.j
 import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { AddressChoice, AddressSearch } from "../../kit/address-filter.tsx";
 import { Button } from "../../kit/button.tsx";
+import { useMayChange } from "../../session.ts";
 import { FILTERS, mandateOf, optionsOf, type QueueView } from "./queue-view.ts";
 
 const ORDERS = [
@@ -18,6 +19,10 @@ const GROUPS = [
   { word: "mandate", title: "By mandate" },
   { word: "agent", title: "By agent" },
 ];
+const WAITS_FOR = [
+  { word: "", title: "For anybody" },
+  { word: "true", title: "For me" },
+];
 const STALE_MS = 300_000;
 
 /** Properties of the filters. */
@@ -29,6 +34,7 @@ export interface QueueFiltersProps {
 /** Search, order, groups and filters of the queue, kept in the address. Back takes a choice back. */
 export function QueueFilters({ view, pending }: QueueFiltersProps) {
   const [, setParameters] = useSearchParams();
+  const mayChange = useMayChange();
   const isKnown = view.agent === "" || pending.some(({ agentId }) => agentId === view.agent);
   const { data } = useQuery(
     AgentService.method.getAgent,
@@ -65,6 +71,7 @@ export function QueueFilters({ view, pending }: QueueFiltersProps) {
       <AddressSearch name="q" label="Search" action="filter" placeholder="Search" />
       <AddressChoice name="order" label="Order" action="order" options={ORDERS} isStep />
       <AddressChoice name="group" label="Groups" action="group" options={GROUPS} isStep />
+      {mayChange ? <AddressChoice name="mine" label="Waits for" action="filter" options={WAITS_FOR} isStep /> : null}
       <AddressChoice name="agent" label="Agent" action="filter" options={agents} isStep />
       <AddressChoice name="mandate" label="Mandate" action="filter" options={mandates} isStep />
       <AddressChoice name="action" label="Action or tool" action="filter" options={actions} isStep />

@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { shownText } from "../../kit/shown.tsx";
 import { Countdown } from "../../kit/time.tsx";
+import { givenText, missingText } from "./approval-words.ts";
 import { leadingArgument, valueText } from "./fired-argument.ts";
 import { OutcomeLine } from "./outcome.tsx";
 import { type Item, isPending } from "./rows.ts";
@@ -28,6 +29,7 @@ export const QueueRow = memo(function QueueRow(props: QueueRowProps) {
   const { escalation, identical, isMarked, isSelected, onMark, onSelect } = props;
   const { escalationId: id, agentName, actionType, asked, expiresAt } = escalation;
   const waits = isPending(escalation);
+  const approvals = waits ? givenText(escalation) : undefined;
   const show = (event: MouseEvent): void => {
     const opensElsewhere = event.metaKey || event.ctrlKey || event.shiftKey;
     if (onMark === undefined || opensElsewhere) return;
@@ -58,6 +60,11 @@ export const QueueRow = memo(function QueueRow(props: QueueRowProps) {
         <Leading escalation={escalation} />
         <span className="queue-agent">
           <bdi>{shownText(agentName, MAX_NAME)}</bdi>
+          {approvals === undefined ? null : (
+            <span className="badge is-wait" data-approvals title={`${approvals} approvals; ${missingText(escalation)}`}>
+              {approvals}
+            </span>
+          )}
           {asked > 1 ? <span className="badge is-wait">asked {asked}×</span> : null}
           {identical.length > 0 ? <span className="badge is-wait">{identical.length + 1} identical</span> : null}
         </span>

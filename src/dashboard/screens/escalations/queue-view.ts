@@ -1,5 +1,5 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { Escalation } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
+import { type Escalation, EscalationStatus } from "../../../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { shownText } from "../../kit/shown.tsx";
 import { amountOf, leadingArgument, valueText } from "./fired-argument.ts";
 
@@ -12,6 +12,8 @@ export interface QueueView {
   readonly mandate: string;
   /** Action type or tool. */
   readonly action: string;
+  /** `true` for those that wait for an approval of the signed-in person alone. */
+  readonly mine: string;
   /** Text that an escalation has. */
   readonly q: string;
   readonly group: GroupWord;
@@ -23,7 +25,7 @@ export type OrderWord = "time" | "amount" | "trust" | "age";
 export type GroupWord = "" | "mandate" | "agent";
 
 /** Names of the parameters that narrow the queue. */
-export const FILTERS = ["agent", "mandate", "action", "q"] as const;
+export const FILTERS = ["mine", "agent", "mandate", "action", "q"] as const;
 /** Filter value of escalations that no mandate names. */
 export const NO_MANDATE = "none";
 
@@ -39,6 +41,7 @@ export function viewFrom(parameters: URLSearchParams): QueueView {
     agent: text("agent"),
     mandate: text("mandate"),
     action: text("action"),
+    mine: text("mine") === "true" ? "true" : "",
     q: text("q"),
     group: group === "mandate" || group === "agent" ? group : "",
   };
@@ -89,8 +92,13 @@ function searchText(escalation: Escalation): string {
   return text;
 }
 
-/** Tests whether an escalation passes the filters. Every word of the search has to be in it. */
-export function passes(view: QueueView, escalation: Escalation): boolean {
+/** Tests whether an escalation passes the filters. One that is answered waits for nobody. */
+export const passes = (view: QueueView, escalation: Escalation): boolean =>
+  (view.mine === "" || escalation.status !== EscalationStatus.PENDING || escalation.awaitsCaller === true) &&
+  passesOthers(view, escalation);
+
+/** Tests whether an escalation passes the filters beside `mine`. Every word of the search has to be in it. */
+export function passesOthers(view: QueueView, escalation: Escalation): boolean {
   const { agentId, actionType, tool, reasons } = escalation;
   if (view.agent !== "" && agentId !== view.agent) return false;
   if (view.action !== "" && actionType !== view.action && tool !== view.action) return false;

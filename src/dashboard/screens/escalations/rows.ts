@@ -34,26 +34,39 @@ export const isPending = ({ status }: Escalation): boolean => status === Escalat
 /** Returns the id of a row's first escalation. */
 export const idOfRow = ({ escalation }: Row): string => escalation.escalationId;
 
-/** Returns the escalations resolved a moment ago. They stay in the queue, so that nothing moves under the pointer. */
+/** State of the queue by which rows linger. */
+interface QueueState {
+  /** True if nothing waits. */
+  readonly isQuiet: boolean;
+  /** Filter by whom they wait for. Rows that another one showed do not linger. */
+  readonly filter: string;
+  /** Tests whether the pointer is on the queue. */
+  readonly isPointed: () => boolean;
+}
+
+/**
+ * Returns the escalations that were shown until a moment ago, because they waited. They stay in the queue, so that nothing moves under
+ * the pointer. `resolved`: those that are answered, or that wait for others now.
+ */
 export function useLingering(
   pending: readonly Escalation[],
   resolved: readonly Escalation[],
-  isPointed: () => boolean,
+  { isQuiet, filter, isPointed }: QueueState,
 ): readonly Lingering[] {
-  const wasPending = useRef(new Map<string, Escalation>());
+  const wasPending = useRef({ filter, byId: new Map<string, Escalation>() });
   const answeredAt = useRef(new Map<string, number>());
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
-  const isQuiet = pending.length === 0;
   useEffect(() => {
-    for (const escalation of pending) wasPending.current.set(escalation.escalationId, escalation);
-  }, [pending]);
+    if (wasPending.current.filter !== filter) wasPending.current = { filter, byId: new Map() };
+    for (const escalation of pending) wasPending.current.byId.set(escalation.escalationId, escalation);
+  }, [pending, filter]);
   const lingering = useMemo(() => {
-    if (isQuiet) return NOBODY;
+    if (isQuiet || wasPending.current.filter !== filter) return NOBODY;
     return resolved.flatMap((escalation) => {
-      const placed = wasPending.current.get(escalation.escalationId);
+      const placed = wasPending.current.byId.get(escalation.escalationId);
       return placed === undefined || left.has(escalation.escalationId) ? [] : [{ escalation, placed }];
     });
-  }, [isQuiet, resolved, left]);
+  }, [isQuiet, filter, resolved, left]);
   useEffect(() => {
     // The last pending escalation takes every resolved one out of the queue with it.
     if (isQuiet) setLeft(new Set(resolved.map(({ escalationId }) => escalationId)));

@@ -83,9 +83,14 @@ export function useMark(rows: readonly Row[], isRead: boolean): Mark {
         announce({ tone: "plain", text: "The mark has just moved: press again if you mean this card." });
         return;
       }
-      const button = find(id)?.querySelector<HTMLElement>(`[data-action=${action}]`);
-      if (button !== null && button !== undefined) button.click();
-      else announce({ tone: "plain", text: "This one is answered. Press j for the next." });
+      const place = find(id);
+      const button = place?.querySelector<HTMLElement>(`[data-action=${action}]:not(:disabled)`);
+      if (button !== null && button !== undefined) {
+        button.click();
+        return;
+      }
+      const why = place?.querySelector("[data-obstacle]")?.textContent;
+      announce({ tone: "plain", text: why ?? "This one is answered. Press j for the next." });
     };
     const inCard = (action: string) => click(action, (marked) => document.getElementById(`card-${marked}`));
     const move = (by: number) => (): void => {

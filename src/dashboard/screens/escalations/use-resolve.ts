@@ -13,6 +13,8 @@ import { useAnnounce } from "../../kit/toast.tsx";
 import { useEscalationFeed } from "../../live/use-escalations.tsx";
 import { whoText } from "./outcome.tsx";
 
+const { getEscalation, resolveEscalation, withdrawApproval } = EscalationService.method;
+
 /** Answer of a person to an escalation. */
 export interface Resolving {
   readonly escalationId: string;
@@ -20,33 +22,73 @@ export interface Resolving {
   readonly note?: string;
 }
 
-/** Returns the function that resolves an escalation. Its promise gives the fault in a sentence, or null. */
-export function useResolve(): (resolving: Resolving) => Promise<string | null> {
-  const transport = useTransport();
+/** Reasons of a refusal by a state of the escalation that this page has not been told yet. */
+const OVERTAKEN: readonly string[] = ["ESCALATION_RESOLVED", "NOT_AN_APPROVER", "FOUR_EYES"];
+
+type Answered = { readonly escalation?: Escalation | undefined };
+
+/**
+ * Returns the function that answers an escalation by a call. Its promise gives the fault in a sentence, or null. After a refusal by the
+ * state of the escalation, that is read and shown.
+ */
+function useAnswer(): (escalationId: string, call: () => Promise<Answered>) => Promise<string | null> {
   const feed = useEscalationFeed();
   const announce = useAnnounce();
+  const read = useReadAgain();
   return useCallback(
-    async (resolving) => {
-      const { getEscalation, resolveEscalation } = EscalationService.method;
+    async (escalationId, call) => {
+      const take = feed.answerTo(escalationId);
       try {
-        const { escalation } = await callUnaryMethod(transport, resolveEscalation, resolving);
-        feed.take(escalation);
+        const { escalation } = await call();
+        take(escalation);
         return null;
       } catch (error) {
-        if (!(error instanceof ConnectError) || requestErrorFrom(error).reason !== "ESCALATION_RESOLVED")
-          return faultText(error);
-        const { escalationId } = resolving;
-        const { escalation } = await callUnaryMethod(transport, getEscalation, { escalationId }).catch(() => ({
-          escalation: undefined,
-        }));
-        feed.take(escalation);
-        if (escalation === undefined) return faultText(error);
+        const reason = error instanceof ConnectError ? requestErrorFrom(error).reason : null;
+        if (reason === null || !OVERTAKEN.includes(reason)) return faultText(error);
+        const escalation = await read(escalationId);
+        if (escalation === undefined || reason !== "ESCALATION_RESOLVED") return faultText(error);
         // The card shows the outcome now, without the buttons where faults are shown.
         announce({ tone: "bad", text: firstText(escalation) });
         return firstText(escalation);
       }
     },
-    [transport, feed, announce],
+    [feed, announce, read],
+  );
+}
+
+/** Returns the function that reads an escalation and shows what it has become; undefined if it cannot be read. */
+export function useReadAgain(): (escalationId: string) => Promise<Escalation | undefined> {
+  const transport = useTransport();
+  const feed = useEscalationFeed();
+  return useCallback(
+    async (escalationId) => {
+      const take = feed.answerTo(escalationId);
+      const read = callUnaryMethod(transport, getEscalation, { escalationId });
+      const { escalation } = await read.catch((): Answered => ({}));
+      take(escalation);
+      return escalation;
+    },
+    [transport, feed],
+  );
+}
+
+/** Returns the function that resolves an escalation, or adds an approval of several. Its promise gives the fault in a sentence, or null. */
+export function useResolve(): (resolving: Resolving) => Promise<string | null> {
+  const transport = useTransport();
+  const answer = useAnswer();
+  return useCallback(
+    (resolving) => answer(resolving.escalationId, () => callUnaryMethod(transport, resolveEscalation, resolving)),
+    [transport, answer],
+  );
+}
+
+/** Returns the function that takes the person's approval back. Its promise gives the fault in a sentence, or null. */
+export function useWithdrawApproval(): (escalationId: string) => Promise<string | null> {
+  const transport = useTransport();
+  const answer = useAnswer();
+  return useCallback(
+    (escalationId) => answer(escalationId, () => callUnaryMethod(transport, withdrawApproval, { escalationId })),
+    [transport, answer],
   );
 }
 
