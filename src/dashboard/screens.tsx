@@ -55,6 +55,7 @@ export const NAVIGATION: readonly NavEntry[] = [
   },
   { name: "keys", title: "Keys", group: "administer", icon: "keys", key: "k", isSub: true, roles: ["admin"] },
   { name: "people", title: "People", group: "administer", icon: "people", key: "h", isSub: true, roles: ["admin"] },
+  { name: "approver-groups", title: "Approvers", group: "administer", icon: "approvers", key: "b", isSub: true },
   {
     name: "workspaces",
     title: "Workspaces",
@@ -114,6 +115,9 @@ const NotificationsScreen = lazy(() =>
 );
 const KeysScreen = lazy(() => import("./screens/keys/keys.tsx").then(({ Keys }) => ({ default: Keys })));
 const PeopleScreen = lazy(() => import("./screens/people/people.tsx").then(({ People }) => ({ default: People })));
+const ApproverGroupsScreen = lazy(() =>
+  import("./screens/approver-groups/approver-groups.tsx").then(({ ApproverGroups }) => ({ default: ApproverGroups })),
+);
 const WorkspacesScreen = lazy(() =>
   import("./screens/workspaces/workspaces.tsx").then(({ Workspaces }) => ({ default: Workspaces })),
 );
@@ -149,5 +153,7 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/keys", screen: KeysScreen },
   { path: "/people/:id", screen: PeopleScreen },
   { path: "/people", screen: PeopleScreen },
+  { path: "/approver-groups/:id", screen: ApproverGroupsScreen },
+  { path: "/approver-groups", screen: ApproverGroupsScreen },
   { path: "/workspaces", screen: WorkspacesScreen },
 ];

@@ -25,6 +25,8 @@ export interface FurnishedWeek {
 export interface WeekIds {
   /** Pending escalation of a payment with a list of objects. */
   readonly pending: string;
+  /** Pending escalation that one of two people has approved. */
+  readonly approvals: string;
   /** Escalation that a person rejected with a note. */
   readonly rejected: string;
   readonly allowed: string;
@@ -49,7 +51,7 @@ export interface WeekIds {
   readonly person: string;
 }
 
-type Rest = (request: string, body?: object) => Promise<Record<string, never>>;
+type Rest = (request: string, body?: object, key?: string) => Promise<Record<string, never>>;
 
 /** Opens the dashboard over a week with sessions, servers, lists, webhooks and a revocation. */
 export async function openFurnishedWeek(): Promise<FurnishedWeek> {
@@ -64,7 +66,7 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
   const acme: TestService = {
     ...service,
     admin,
-    rest: (request, body) => service.rest(request, body, week.apiKey),
+    rest: (request, body, key = week.apiKey) => service.rest(request, body, key),
     agent: (name) => registerAgent(admin, name),
   };
   const upstream = await startToolsServer([
@@ -73,7 +75,7 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
     tool("statements"),
   ]);
   cleanup.defer(() => upstream.close());
-  const rest: Rest = (request, body) => acme.rest(request, body);
+  const { rest } = acme;
   await addServers(rest, upstream);
   const decisions = await addDecisions(acme, week);
   const mandates = await addMandates(rest);
@@ -89,7 +91,9 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
   const key = { name: "night shift", role: Role.OPERATOR, owner: "Ann Lee", ttlSeconds: 86_400n };
   await admin.client(AdminService).createApiKey(key);
   const department = departments[0]?.department_id ?? "";
+  const approvals = await addApprovals(acme);
   const ids = {
+    approvals,
     ...(await waitingAndAnswered(rest)),
     ...decisions,
     ...mandates,
@@ -250,6 +254,35 @@ async function addRevocation({ rest, agent }: TestService): Promise<string> {
   const id = await agent("stray-bot");
   for (const purpose of ["invoices", "refunds"]) await rest("POST /v1/enforce/sessions", { agent_id: id, purpose });
   await rest(`POST /v1/enforce/agents/${id}/revoke`, { reason: "It paid an invoice twice." });
+  return id;
+}
+
+/** Adds two groups, and a contract that one of two people in the first has approved. Gives its escalation. */
+async function addApprovals({ rest, agent }: TestService): Promise<string> {
+  await rest("PUT /v1/enforce/approver-groups/finance", {
+    description: "Payments and contracts above 1,000 EUR",
+    members: ["Ann Lee", "Bo Chen", "oidc:https://id.example/tenant|248289761001"],
+    oidc_groups: [{ issuer: "https://id.example/tenant", group: "finance-leads" }],
+    deputies: ["Cleo Diaz"],
+  });
+  await rest("PUT /v1/enforce/approver-groups/legal", { members: ["Dan Eriksen"] });
+  const decides = { type: "action", decision: "escalate", conditions: { match_action_types: ["contract.sign"] } };
+  await rest("POST /v1/enforce/mandates", {
+    name: "Contracts need two of finance",
+    rules: [
+      { ...decides, approvers: { groups: ["finance"], at_least: 2, remind_after_seconds: 86_400 } },
+      { ...decides, approvers: { groups: ["finance", "legal"] } },
+    ],
+  });
+  const asked = {
+    agent_id: await agent("contract-bot"),
+    action_type: "contract.sign",
+    action_content: "Lease, 5 years",
+  };
+  const { escalation_id: id = "" } = await rest("POST /v1/enforce/intercept", asked);
+  const { secret } = await rest("POST /v1/admin/keys", { name: "approvals", role: "operator", owner: "Ann Lee" });
+  const answer = { resolution: "approved", note: "Checked with the landlord." };
+  await rest(`POST /v1/enforce/escalations/${id}/resolve`, answer, secret);
   return id;
 }
 

@@ -126,6 +126,11 @@ export const VIEWS: readonly View[] = [
   screen("escalations-group-answer", ".queue-row [data-action=select]", "/escalations", openGroupAnswer),
   escalation("escalation"),
   { name: "escalation-rejected", path: ({ ids }) => `/escalations/${ids.rejected}`, ready: "article footer .outcome" },
+  {
+    name: "escalation-approvals",
+    path: ({ ids }) => `/escalations/${ids.approvals}`,
+    ready: "[data-obstacle] >> nth=0",
+  },
   escalation("escalation-reject", press("reject")),
   escalation("escalation-edit", openEdit),
   escalation("escalation-edit-review", async (page) => {
@@ -226,6 +231,9 @@ export const VIEWS: readonly View[] = [
   { name: "person", path: ({ ids }) => `/people/${ids.person}`, ready: "[data-screen=person] h1" },
   screen("people-add", ROW, "/people", press("add-person")),
   { name: "invite", path: () => "/invite#acpi_shown", ready: "[data-action=open-invite]", as: "nobody" },
+  screen("approver-groups", ROW),
+  { name: "approver-group", path: () => "/approver-groups/finance", ready: "[data-part=deputies]" },
+  screen("approver-group-edit", "[data-part=deputies]", "/approver-groups/finance", press("edit-group")),
   screen("workspaces", "[data-action=save]"),
   screen("find", "[data-action=find]", "/overview", async (page) => {
     await press("find")(page);
@@ -250,6 +258,7 @@ export const VIEWS: readonly View[] = [
   empty("mandates", TITLE),
   empty("lists", TITLE),
   empty("proposals", TITLE),
+  empty("approver-groups", TITLE),
   empty("webhooks", TITLE),
   empty("vault", "[data-panel=checkpoint]"),
 ];

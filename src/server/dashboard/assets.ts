@@ -29,6 +29,7 @@ const SCREENS = [
   "evidence",
   "keys",
   "people",
+  "approver-groups",
   "servers",
   "workspaces",
   "sign-in",

@@ -1,6 +1,6 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { useDeferredValue, useMemo, useState } from "react";
-import { Link, useLocation } from "wouter";
+import { useLocation } from "wouter";
 import {
   type GetListResponse,
   type List,
@@ -16,6 +16,7 @@ import { AreaField } from "../../kit/form.tsx";
 import type { Column } from "../../kit/lists/column-list.tsx";
 import { PagedList } from "../../kit/lists/paged-list.tsx";
 import { usePages } from "../../kit/lists/use-pages.ts";
+import { NamedBy } from "../../kit/named-by.tsx";
 import { toldProposal } from "../../kit/proposed.ts";
 import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
@@ -53,30 +54,12 @@ export function ListView({ name }: { readonly name: string }) {
               {countText(list.size, "value")} of kind {kindWord(list.kind)}, changed <Time at={list.updatedAt} />,
               SHA-256 <code title={list.digest}>{list.digest.slice(0, 12)}…</code>
             </p>
-            <UsedBy list={list} />
+            <NamedBy {...list} />
           </section>
           <Values name={name} mayChange={mayChange} />
         </>
       )}
     </ScreenFrame>
-  );
-}
-
-function UsedBy({ list: { usedBy, uses } }: { readonly list: List }) {
-  if (uses === 0) return <p>No mandate in force names it.</p>;
-  return (
-    <p>
-      Named by{" "}
-      {usedBy.map(({ mandateId, mandateName }, index) => (
-        <span key={mandateId}>
-          {index === 0 ? "" : ", "}
-          <Link href={`/mandates/${encodeURIComponent(mandateId)}`}>
-            <Shown text={mandateName} />
-          </Link>
-        </span>
-      ))}
-      {uses > usedBy.length ? ` and ${uses - usedBy.length} more` : ""}
-    </p>
   );
 }
 

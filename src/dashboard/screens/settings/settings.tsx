@@ -55,6 +55,13 @@ const PAGES: readonly SettingsPage[] = [
     roles: ["admin"],
   },
   {
+    id: "approver-groups",
+    href: "/approver-groups",
+    icon: "approvers",
+    title: "Approver groups",
+    purpose: "Say who approves what rules ask about: people, groups of an identity provider, and deputies.",
+  },
+  {
     id: "workspaces",
     href: "/workspaces",
     icon: "workspaces",
