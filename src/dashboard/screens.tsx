@@ -55,7 +55,7 @@ export const NAVIGATION: readonly NavEntry[] = [
   },
   { name: "keys", title: "Keys", group: "administer", icon: "keys", key: "k", isSub: true, roles: ["admin"] },
   { name: "people", title: "People", group: "administer", icon: "people", key: "h", isSub: true, roles: ["admin"] },
-  { name: "approver-groups", title: "Approvers", group: "administer", icon: "approvers", key: "b", isSub: true },
+  { name: "approver-groups", title: "Approvers", group: "administer", icon: "approvers", key: "y", isSub: true },
   {
     name: "workspaces",
     title: "Workspaces",

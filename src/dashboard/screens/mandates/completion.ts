@@ -7,6 +7,7 @@ import {
   snippetCompletion,
 } from "@codemirror/autocomplete";
 import {
+  ApproversSchema,
   ConditionSchema,
   ConditionsSchema,
   MandateDefinitionSchema,
@@ -22,11 +23,18 @@ export interface Known {
   readonly tools: readonly string[];
   readonly departments: readonly string[];
   readonly lists: readonly string[];
+  readonly approverGroups: readonly string[];
   /** Reads the arguments of a tool. */
   argumentsOf(tool: string): Promise<readonly DeclaredArgument[]>;
 }
 
-const SCHEMAS: readonly DescMessage[] = [MandateDefinitionSchema, RuleSchema, ConditionsSchema, ConditionSchema];
+const SCHEMAS: readonly DescMessage[] = [
+  MandateDefinitionSchema,
+  RuleSchema,
+  ApproversSchema,
+  ConditionsSchema,
+  ConditionSchema,
+];
 const KEYS = [...new Set(SCHEMAS.flatMap(({ fields }) => fields.map(({ name }) => name)))];
 const OPERATORS = [
   "==",
@@ -61,7 +69,7 @@ const WORDS = new Map(
   ),
 );
 
-/** Completes members, enum words, tools, departments, the arguments of the rule's tool, and expressions. */
+/** Completes members, enum words, tools, departments, approver groups, the arguments of the rule's tool, and expressions. */
 export function completeMandate(known: () => Known): CompletionSource {
   return async (context: CompletionContext): Promise<CompletionResult | null> => {
     const text = context.state.doc.toString();
@@ -69,6 +77,11 @@ export function completeMandate(known: () => Known): CompletionSource {
     if (expression !== undefined) return expressionResult(expression, text, context, known());
     const line = context.state.doc.lineAt(context.pos);
     const before = line.text.slice(0, context.pos - line.from);
+    const item = groupBefore(text.slice(0, line.from), before);
+    if (item !== undefined) {
+      const options = known().approverGroups.map((label) => ({ label, type: "constant" }));
+      return options.length === 0 ? null : { from: context.pos - item.length, options, validFor: /^[\w.-]*$/ };
+    }
     const value = /^\s*-?\s*(\w+):\s*["']?([^"']*)$/.exec(before) ?? /[{,]\s*(\w+):\s*["']?([^"',}]*)$/.exec(before);
     if (value !== null) {
       const [, member = "", typed = ""] = value;
@@ -82,6 +95,22 @@ export function completeMandate(known: () => Known): CompletionSource {
       options: KEYS.map((label) => ({ label, apply: `${label}: `, type: "property" })),
     };
   };
+}
+
+/** An item of a list in one line: of `[finance, ` or of `[`. */
+const ITEM_IN_LINE = /\bgroups:\s*\[(?:[^\]]*,)?\s*["']?([\w.-]*)$/;
+
+/** Returns what is typed of an item of `groups`, in one line or below it; undefined anywhere else. */
+function groupBefore(above: string, before: string): string | undefined {
+  const inLine = ITEM_IN_LINE.exec(before)?.[1];
+  if (inLine !== undefined) return inLine;
+  const below = /^\s*-\s+["']?([\w.-]*)$/.exec(before)?.[1];
+  if (below === undefined) return undefined;
+  const list = above
+    .trimEnd()
+    .split("\n")
+    .findLast((each) => !/^\s*-\s/.test(each));
+  return list !== undefined && /^\s*groups:\s*$/.test(list) ? below : undefined;
 }
 
 async function optionsFor(member: string, { state, pos }: CompletionContext, known: Known) {

@@ -2,6 +2,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { createQueryOptions, useQuery, useTransport } from "@connectrpc/connect-query";
 import { keepPreviousData, useQueryClient } from "@tanstack/react-query";
 import { lazy, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { ApproverGroupService } from "../../../../gen/agentcontrol/v1/approver_group_service_pb.js";
 import { DepartmentService } from "../../../../gen/agentcontrol/v1/department_service_pb.js";
 import { ListService } from "../../../../gen/agentcontrol/v1/list_service_pb.js";
 import {
@@ -208,11 +209,19 @@ function useKnown(): { readonly current: Known } {
   const tools = useQuery(ToolService.method.listTools, { pageSize: NAMES });
   const departments = useQuery(DepartmentService.method.listDepartments, { pageSize: NAMES });
   const lists = useQuery(ListService.method.listLists, { pageSize: NAMES });
-  const known = useRef<Known>({ tools: [], departments: [], lists: [], argumentsOf: async () => [] });
+  const approverGroups = useQuery(ApproverGroupService.method.listApproverGroups, { pageSize: NAMES });
+  const known = useRef<Known>({
+    tools: [],
+    departments: [],
+    lists: [],
+    approverGroups: [],
+    argumentsOf: async () => [],
+  });
   known.current = {
     tools: tools.data?.tools.map(({ name }) => name) ?? [],
     departments: departments.data?.departments.map(({ departmentId }) => departmentId) ?? [],
     lists: lists.data?.lists.map(({ name }) => name) ?? [],
+    approverGroups: approverGroups.data?.approverGroups.map(({ name }) => name) ?? [],
     argumentsOf: async (name) => {
       const options = createQueryOptions(ToolService.method.getTool, { name }, { transport });
       const reply = await client.fetchQuery({ ...options, staleTime: TOOL_MS, retry: false }).catch(() => undefined);

@@ -5,6 +5,7 @@ import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { FieldError, NumberField, SelectField, TextField } from "../../kit/form.tsx";
 import type { FormValues } from "../../kit/form-values.ts";
 import type { Call } from "../../kit/use-change.ts";
+import { ApproverFields, approversFrom, assertApproversCompile } from "./approver-fields.tsx";
 import { ArgumentFields, conditionFrom } from "./argument-fields.tsx";
 import { BudgetFields, budgetFrom } from "./budget-fields.tsx";
 import { withRule } from "./mandate-text.ts";
@@ -37,13 +38,16 @@ export interface RuleFormProps {
 /** Appends one of the common rules to the text, and leaves the rest unchanged. */
 export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
   const [kind, setKind] = useState<Kind>("argument");
+  const [decision, setDecision] = useState("escalate");
+  const add = async (call: Call, values: FormValues): Promise<void> => {
+    const rule = await ruleFrom(kind, values, call);
+    const approvers = decision === "escalate" ? approversFrom(values) : undefined;
+    const next = withRule(text, { ...rule, ...(approvers !== undefined && { approvers }) });
+    if (approvers !== undefined) await assertApproversCompile(next, call);
+    onText(next);
+  };
   return (
-    <ChangeDialog
-      title="Add a rule"
-      submit="Add to the text"
-      change={async (call, values) => onText(withRule(text, await ruleFrom(kind, values, call)))}
-      onClose={onClose}
-    >
+    <ChangeDialog title="Add a rule" submit="Add to the text" change={add} onClose={onClose}>
       <SelectField
         name="kind"
         label="About"
@@ -51,7 +55,7 @@ export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
         options={KINDS}
         onChange={(value) => setKind(value as Kind)}
       />
-      <SelectField name="decision" label="Decides" defaultValue="escalate" options={DECISIONS} />
+      <SelectField name="decision" label="Decides" defaultValue={decision} options={DECISIONS} onChange={setDecision} />
       {kind === "argument" ? <ArgumentFields tools={tools} /> : null}
       {kind === "velocity" ? <VelocityFields /> : null}
       {kind === "budget" ? <BudgetFields tools={tools} scopes={SCOPES} /> : null}
@@ -60,6 +64,7 @@ export function RuleForm({ text, tools, onText, onClose }: RuleFormProps) {
       ) : null}
       {kind === "trust" ? <NumberField name="below" label="Trust below" hint="0 to 100." defaultValue={30} /> : null}
       {kind === "schedule" ? <ScheduleFields /> : null}
+      {decision === "escalate" ? <ApproverFields /> : null}
     </ChangeDialog>
   );
 }
