@@ -11,7 +11,12 @@ import type { EscalationStatus } from "../state/escalations.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS, escalationStatusFromNumber } from "../state/types.ts";
 import { stored } from "../store/database.ts";
 import { EscalationEntity, type EscalationRow as EscalationTableRow } from "../store/entities.ts";
-import { listEscalations, readEscalations, readExpired } from "../store/sql/read-escalations.ts";
+import {
+  listAnsweredEscalations,
+  listEscalations,
+  readEscalations,
+  readExpired,
+} from "../store/sql/read-escalations.ts";
 import { readerWithin } from "../store/transaction.ts";
 import {
   countsFor,
@@ -216,8 +221,12 @@ export async function findEscalationPage(
   await settleExpired(context);
   const { log, pool } = context;
   const { before, status, agentId, resolvedBy, size, bytes } = filter;
-  const values = [log.workspaceId, before, status, agentId, size + 1, bytes, resolvedBy];
-  const { rows } = await stored(pool.query<EscalationRow>({ ...listEscalations, values }));
+  const values = [log.workspaceId, before, status, agentId, size + 1, bytes];
+  const query =
+    resolvedBy === null
+      ? { ...listEscalations, values }
+      : { ...listAnsweredEscalations, values: [...values, resolvedBy] };
+  const { rows } = await stored(pool.query<EscalationRow>(query));
   return rows.map((row) => ({
     escalation: escalationFromRow(row),
     bytes: Buffer.byteLength(row.body) + Buffer.byteLength(row.editedArguments ?? ""),

@@ -753,6 +753,12 @@ const APPROVERS = [
 /** People whom their issuer no longer vouches for, whose keys are refused. */
 const LEAVERS = ["alter table person add column left_at_ms bigint"];
 
+/** Finds the escalations that a key or person answered, newest first. */
+const ANSWERED = [
+  `create index escalation_answered on escalation (workspace_id, resolved_by, created_seq)
+    where resolved_by is not null`,
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -786,4 +792,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0028-proposals", statements: PROPOSALS },
   { name: "0029-approvers", statements: APPROVERS },
   { name: "0030-leavers", statements: LEAVERS },
+  { name: "0031-answered", statements: ANSWERED },
 ];
