@@ -9,7 +9,15 @@ export interface Kept {
   /** Checkpoint of the log of the workspace `default`. */
   readonly checkpoint: string;
   readonly decisions: readonly { readonly decision_id: string; readonly decision: string }[];
+  /** Key of `ANN` with the role operator. */
+  readonly annKey: string;
 }
+
+/** A person of every fixture, by issuer and subject. */
+export const ANN = { issuer: "https://login.example.com", subject: "ann" };
+
+/** That person as owner of a key. */
+export const ANN_NAME = `oidc:${ANN.issuer}|${ANN.subject}`;
 
 /** Secrets with which every fixture was made; they guard nothing. */
 export const SECRETS = {

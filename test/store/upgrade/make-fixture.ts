@@ -11,7 +11,7 @@ import { versionOf } from "../../../src/version.ts";
 import { agentctl } from "../../cli/harness.ts";
 import { startDebianPostgres } from "../../support/debian-postgres.ts";
 import { serveHere } from "../../support/served-here.ts";
-import { FIXTURES, type Kept, SECRETS } from "./fixtures.ts";
+import { ANN, ANN_NAME, FIXTURES, type Kept, SECRETS } from "./fixtures.ts";
 
 const DECISIONS = 12;
 const folder = join(FIXTURES, versionOf());
@@ -30,6 +30,7 @@ async function call(method: string, path: string, body: object): Promise<Record<
 
 const decided: Kept["decisions"][number][] = [];
 let checkpoint: string;
+let annKey: string;
 try {
   const { agent } = await call("POST", "/v1/enforce/agents", { name: "clerk" });
   const agentId = agent?.agent_id ?? "";
@@ -45,6 +46,14 @@ try {
     ],
   });
   await call("POST", "/v1/enforce/departments", { name: "accounts" });
+  await call("POST", "/v1/admin/people", { name: "Ann Example", role: "operator", ...ANN });
+  const keyMade = await call("POST", "/v1/admin/keys", { name: "of ann", role: "operator", owner: ANN_NAME });
+  annKey = String(keyMade.secret);
+  await call("PUT", "/v1/enforce/approver-groups/money", { members: [ANN_NAME] });
+  await call("PATCH", "/v1/enforce/notification-settings", {
+    slack_bot_token: "xoxb-of-the-fixture",
+    slack_signing_secret: "a-signing-secret-of-the-fixture",
+  });
   await call("POST", "/v1/enforce/sessions", { agent_id: agentId, purpose: "audit" });
   await call("POST", "/v1/enforce/webhooks", { url: "https://hooks.example.com/", events: ["agent.revoked"] }).catch(
     () => undefined,
@@ -79,7 +88,7 @@ await server.dump(url, dump, ...options);
 await writeFile(dump, (await readFile(dump, "utf8")).replace(/^\\.*\n/gm, ""));
 await writeFile(
   join(folder, "kept.json"),
-  `${JSON.stringify({ checkpoint, decisions: decided } satisfies Kept, null, 2)}\n`,
+  `${JSON.stringify({ checkpoint, decisions: decided, annKey } satisfies Kept, null, 2)}\n`,
 );
 const { stdout } = await promisify(execFile)("du", ["-sk", folder]);
 console.log(`wrote ${stdout.trim()} kB`);

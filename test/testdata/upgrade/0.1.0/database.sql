@@ -551,6 +551,7 @@ INSERT INTO public.agent (workspace_id, agent_id, created_seq, resource, status,
 --
 
 INSERT INTO public.api_key (key_id, workspace_id, name, role, agent_id, prefix, secret_hash, created_at_ms, expires_at_ms, revoked_at_ms, ended_with_agent, owner, created_by) VALUES ('key_agrbr3hb3b4zhpxd2q5t6ush6u', 'default', 'first admin', 1, NULL, '', '\x50afdc7abbaae4755c5571510aa17431d64ef6268b8f5f463f987d3ed8222cd7', 1795714507224, NULL, NULL, false, NULL, NULL);
+INSERT INTO public.api_key (key_id, workspace_id, name, role, agent_id, prefix, secret_hash, created_at_ms, expires_at_ms, revoked_at_ms, ended_with_agent, owner, created_by) VALUES ('key_agrbr3hb3b4zhpxd2q5t6ush7a', 'default', 'of ann', 2, NULL, '', '\x71a3b4f888fdc7d4fe15b7c14f288d1a528cd4499b77c4e65b02aff73a6ebf24', 1795714507300, NULL, NULL, false, 'oidc:https://login.example.com|ann', 'oidc:https://login.example.com|ann');
 
 
 --
@@ -673,7 +674,8 @@ INSERT INTO public.mandate_version (workspace_id, mandate_id, version, definitio
 -- Data for Name: person; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-
+INSERT INTO public.person (workspace_id, issuer, subject, email, display_name, signed_in_at_ms) VALUES ('default', 'https://login.example.com', 'ann', 'ann@example.com', 'Ann Example', 1795714507000);
+INSERT INTO public.person (workspace_id, issuer, subject, email, display_name, signed_in_at_ms) VALUES ('default', 'https://login.example.com', 'ben', NULL, NULL, 1795714507000);
 
 --
 -- Data for Name: personal_value; Type: TABLE DATA; Schema: public; Owner: -
