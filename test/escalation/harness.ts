@@ -2,7 +2,13 @@ import { randomUUID } from "node:crypto";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { EscalationFeed } from "../../src/escalation/feed.ts";
 import type { WatchContext } from "../../src/escalation/watch.ts";
-import { actionRule, openWorkspace, type Replica, type TestWorkspace } from "../support/harness.ts";
+import {
+  actionRule,
+  openWorkspace,
+  type Replica,
+  type TestWorkspace,
+  type WorkspaceOptions,
+} from "../support/harness.ts";
 
 /** A workspace in which the action type `ask` escalates, with streams on each replica. */
 export interface EscalationWorkspace extends TestWorkspace {
@@ -14,8 +20,11 @@ export interface EscalationWorkspace extends TestWorkspace {
 }
 
 /** Opens the workspace with some replicas. */
-export async function openEscalationWorkspace(replicas: number): Promise<EscalationWorkspace> {
-  const workspace = await openWorkspace({ replicas });
+export async function openEscalationWorkspace(
+  replicas: number,
+  options: Pick<WorkspaceOptions, "deadlineMs"> = {},
+): Promise<EscalationWorkspace> {
+  const workspace = await openWorkspace({ ...options, replicas });
   const agentId = await workspace.agent();
   await workspace.mandate([actionRule(Decision.ESCALATE, "ask")]);
   const { workspaceId } = workspace;

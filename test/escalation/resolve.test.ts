@@ -10,7 +10,7 @@ import { type EscalationWorkspace, openEscalationWorkspace } from "./harness.ts"
 describe("resolving an escalation", () => {
   let workspace: EscalationWorkspace;
   before(async () => {
-    workspace = await openEscalationWorkspace(2);
+    workspace = await openEscalationWorkspace(2, { deadlineMs: 120_000 });
   });
   after(() => workspace.close());
 
@@ -63,8 +63,8 @@ describe("resolving an escalation", () => {
 
   it("of many at once on two replicas, among actions, happens once for each escalation.", async () => {
     const below = seededBelow(5);
-    const ids = await Promise.all(Array.from({ length: 20 }, () => workspace.escalate()));
-    const calls = Array.from({ length: 80 }, async () => {
+    const ids = await Promise.all(Array.from({ length: 40 }, () => workspace.escalate()));
+    const calls = Array.from({ length: 160 }, async () => {
       const replica = workspace.replicas[below(2)] as Replica;
       if (below(3) === 0) return workspace.intercept({ agentId: workspace.agentId, actionType: "look" }, replica);
       const resolution = below(2) === 0 ? Resolution.APPROVED : Resolution.REJECTED;

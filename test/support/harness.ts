@@ -143,6 +143,8 @@ export interface ReplicaOptions {
   readonly surroundings?: LogSurroundings;
   /** Default: the signing key of the workspace's first replica. */
   readonly signingKey?: KeyObject;
+  /** Deadline of calls in milliseconds, for more of them at once than a busy machine serves in time. Default: the service's. */
+  readonly deadlineMs?: number;
 }
 
 /** How a workspace is made. */
@@ -279,7 +281,7 @@ const open = (url: string): Promise<Database> =>
 async function createReplica(
   database: Database,
   admin: Caller,
-  { guard = NO_GUARD, model = NO_MODEL, surroundings, signingKey = newPrivateKey() }: ReplicaOptions,
+  { guard = NO_GUARD, model = NO_MODEL, surroundings, signingKey = newPrivateKey(), deadlineMs }: ReplicaOptions,
 ): Promise<Replica> {
   const clock = createTestClock();
   const logs = await createWorkspaceLogs(database, SILENT_LOG, { ...surroundings, clock });
@@ -292,6 +294,7 @@ async function createReplica(
     assertAudience: (audience, workspaceId) => assertAudience(audience, AUDIENCE.of(workspaceId)),
     log: pino({ level: "silent" }),
     metrics: new Registry(),
+    ...(deadlineMs === undefined ? {} : { defaultDeadlineMs: deadlineMs }),
   });
   const keyOf = (as: Caller | string = admin): string => (typeof as === "string" ? as : standIns.keyOf(as));
   const client = <S extends DescService>(service: S) => clientOf(service, pipeline, keyOf);
@@ -323,7 +326,8 @@ async function createReplica(
 /** Opens a workspace on a new database. */
 export async function openWorkspace(options: WorkspaceOptions = {}): Promise<TestWorkspace> {
   const { workspaceId = "default", replicas: count = 1, signingKey = newPrivateKey() } = options;
-  const { guard = NO_GUARD, model = NO_MODEL } = options;
+  const { guard = NO_GUARD, model = NO_MODEL, deadlineMs } = options;
+  const deadline = deadlineMs === undefined ? {} : { deadlineMs };
   const test = await createTestDatabase();
   const database = await open(test.url);
   const context = { database, nowMs: Date.now(), by: "system", signingKey: sealedFrom(signingKey) };
@@ -332,7 +336,7 @@ export async function openWorkspace(options: WorkspaceOptions = {}): Promise<Tes
   const replicas: Replica[] = [];
   const wakeUps: WakeUps[] = [];
   const add = async (opened: Database, more: ReplicaOptions): Promise<Replica> => {
-    const replica = await createReplica(opened, adminCaller, { guard, model, signingKey, ...more });
+    const replica = await createReplica(opened, adminCaller, { guard, model, signingKey, ...deadline, ...more });
     replicas.push(replica);
     if (options.hearsWakeUps ?? true)
       wakeUps.push(await listenForWakeUps(sessionUrlOf(test.url), SILENT_LOG, (wakeUp) => replica.logs.wakeUp(wakeUp)));
