@@ -23,6 +23,38 @@ interface WorkerScope extends EventTarget {
   opened?: string;
 }
 
+/** An icon as the manifest names it. */
+interface ManifestIcon {
+  readonly src: string;
+  readonly sizes: string;
+  readonly type: string;
+  readonly purpose: string;
+}
+
+const MAX_ICON_BYTES = 16_384;
+
+/**
+ * Measures an icon in the page: its size, the opacity of its corner, and how far the drawing in white reaches from the centre, as a part of
+ * the width.
+ */
+async function lookAtIcon(src: string) {
+  const blob = await (await fetch(src)).blob();
+  const image = await createImageBitmap(blob);
+  const size = image.width;
+  const context = new OffscreenCanvas(size, size).getContext("2d") as OffscreenCanvasRenderingContext2D;
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, size, size);
+  let farthest = 0;
+  for (let y = 0; y < size; y++) {
+    for (let x = 0; x < size; x++) {
+      const [red = 0, , , opacity = 0] = data.subarray(4 * (y * size + x));
+      if (red < 200 || opacity < 200) continue;
+      farthest = Math.max(farthest, Math.hypot(x - size / 2, y - size / 2) / size);
+    }
+  }
+  return { size, bytes: blob.size, corner: data[3] ?? 0, farthest };
+}
+
 describeInBrowser("the notifications of the dashboard", () => {
   let dashboard: Dashboard;
   let smtp: SmtpServer;
@@ -200,7 +232,20 @@ describeInBrowser("the notifications of the dashboard", () => {
     const devtools = await page.context().newCDPSession(page);
     const { errors, data } = await devtools.send("Page.getAppManifest");
     expect(errors).to.deep.equal([]);
-    expect(JSON.parse(data ?? "{}")).to.include({ display: "standalone", start_url: "/escalations" });
+    const manifest = JSON.parse(data ?? "{}") as { readonly icons: readonly ManifestIcon[] };
+    expect(manifest).to.include({ display: "standalone", start_url: "/escalations" });
+    const rasters = manifest.icons.filter(({ type }) => type === "image/png");
+    const kinds = rasters.map(({ sizes, purpose }) => `${purpose} ${sizes}`);
+    expect(kinds).to.deep.equal(["any 192x192", "any 512x512", "maskable 192x192", "maskable 512x512"]);
+    const touch = await page.locator("link[rel=apple-touch-icon]").getAttribute("href");
+    for (const { src, sizes, purpose } of [...rasters, { src: touch ?? "", sizes: "180x180", purpose: "apple" }]) {
+      expect(await read(src)).to.deep.equal([200, "image/png", "no-cache"]);
+      const { size, bytes, corner, farthest } = await page.evaluate(lookAtIcon, src);
+      expect([`${size}x${size}`, bytes < MAX_ICON_BYTES], src).to.deep.equal([sizes, true]);
+      // A system that cuts an icon to its own shape wants every corner filled, and nothing drawn outside of a circle of 80 percent.
+      expect(corner, src).to.equal(purpose === "any" ? 0 : 255);
+      expect(farthest, src).to.be.within(0.1, 0.4);
+    }
   });
 
   it("are read by people who set nothing, and can be used at any width.", async () => {

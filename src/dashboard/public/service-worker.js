@@ -16,7 +16,7 @@ async function show({ title, body, tag, path, pending }) {
   await self.registration.showNotification(typeof title === "string" ? title : "An action waits for an answer", {
     body: typeof body === "string" ? body : "",
     tag: typeof tag === "string" ? tag : "",
-    icon: "/icon.svg",
+    icon: "/icon-192.png",
     data: { path },
   });
   if (Number.isInteger(pending) && pending > 0) await navigator.setAppBadge?.(pending).catch(() => undefined);

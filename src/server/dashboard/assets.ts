@@ -43,12 +43,23 @@ export const isScreenPath = (path: string): boolean => SCREEN_PATH.test(path);
 /** Path of a built file, which is named after its content. */
 const ASSET_PATH = /^\/assets\/[\w-]+(?:\.[\w-]+)*\.(?:js|css|svg|woff2)$/;
 /** Files whose names stay when their content changes: browsers ask for them again each time. */
-const FIXED_PATHS: ReadonlySet<string> = new Set(["/icon.svg", "/manifest.webmanifest", "/service-worker.js"]);
+const FIXED_PATHS: ReadonlySet<string> = new Set([
+  "/icon.svg",
+  // Rasters of the icon, for what takes no SVG: home screens and notifications.
+  "/icon-192.png",
+  "/icon-512.png",
+  "/icon-maskable-192.png",
+  "/icon-maskable-512.png",
+  "/apple-touch-icon.png",
+  "/manifest.webmanifest",
+  "/service-worker.js",
+]);
 const TYPES: Readonly<Record<string, string>> = {
   ".webmanifest": "application/manifest+json",
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
+  ".png": "image/png",
   ".woff2": "font/woff2",
 };
 /** Placeholder in the page for the nonce of its styles. */
