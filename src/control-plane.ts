@@ -583,7 +583,11 @@ function createServers(parts: Parts, signIn: SignInParts, sharesPorts: boolean):
       parts.mcp.gateway,
       parts.mcp.resource,
       ...parts.mcp.hooks.routes,
-      slackRoute({ serve: (request) => parts.slackInbox.serve(request), wrongKeys }),
+      slackRoute({
+        admit: (head) => parts.slackInbox.admit(head),
+        wrongKeys,
+        maxHeldBytes: parts.shares.requestBytes,
+      }),
       docsRoute(document),
       ...dashboard,
     ],

@@ -18,14 +18,29 @@ import type { WholeSettings } from "./settings.ts";
 import { APPROVE_ACTION, postEphemeral, REJECT_ACTION } from "./slack.ts";
 import { mayAnswer, roleOf } from "./standing.ts";
 
-/** A request of Slack as it arrived. */
-export interface SlackRequest {
+/** Headers of a request of Slack. */
+export interface SlackHead {
   readonly workspaceId: string;
   /** `X-Slack-Signature` and `X-Slack-Request-Timestamp`. */
   readonly signature: string | undefined;
   readonly timestamp: string | undefined;
+}
+
+/** A request of Slack as it arrived. */
+interface SlackRequest extends SlackHead {
   /** The body as it arrived, which the signature covers. */
   readonly body: string;
+}
+
+/** A request that Slack may have signed. */
+export interface AdmittedRequest {
+  /** The workspace; empty if it has no Slack app. */
+  readonly workspaceId: string;
+  /**
+   * Serves the request. Undefined for one that is refused: the workspace has no Slack app, the signature is wrong or older than 5
+   * minutes, or the request was served before, on any process. Rejects with STORE_UNAVAILABLE.
+   */
+  serve(body: string): Promise<SlackReply>;
 }
 
 /** Answer to a request; undefined for one that is refused. */
@@ -48,6 +63,7 @@ const MAX_AGE_SECONDS = 300;
 /** Milliseconds for which a request is remembered: longer than any signature of it is good. */
 const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1000;
 const MAX_WORKSPACE_ID = 64;
+const SIGNATURE = /^v0=[0-9a-f]{64}$/;
 /** Milliseconds for telling a person in Slack why a press did not count: Slack waits 3 s for the answer to the press. */
 const TELL_MS = 2_000;
 
@@ -61,13 +77,16 @@ interface Press {
   readonly ts: string;
 }
 
+/** Tests the headers of a request: the form of its signature, and its age. */
+function mayBeSigned({ signature = "", timestamp = "" }: SlackHead, nowMs: number): boolean {
+  if (!SIGNATURE.test(signature) || !/^\d{1,12}$/.test(timestamp)) return false;
+  return Math.abs(nowMs / 1000 - Number(timestamp)) <= MAX_AGE_SECONDS;
+}
+
 /** Tests Slack's signature (version `v0`) of a request. */
-export function isSignedBySlack(
-  secret: string,
-  { signature = "", timestamp = "", body }: SlackRequest,
-  nowMs: number,
-): boolean {
-  if (!/^\d{1,12}$/.test(timestamp) || Math.abs(nowMs / 1000 - Number(timestamp)) > MAX_AGE_SECONDS) return false;
+function isSignedBySlack(secret: string, request: SlackRequest, nowMs: number): boolean {
+  if (!mayBeSigned(request, nowMs)) return false;
+  const { signature = "", timestamp, body } = request;
   const expected = Buffer.from(`v0=${createHmac("sha256", secret).update(`v0:${timestamp}:${body}`).digest("hex")}`);
   const given = Buffer.from(signature);
   return given.length === expected.length && timingSafeEqual(given, expected);
@@ -111,13 +130,23 @@ export class SlackInbox {
   }
 
   /**
-   * Serves a request. Undefined for one that is refused: the workspace has no Slack app, the signature is wrong or older than 5 minutes,
-   * or the request was served before, on any process. Rejects with STORE_UNAVAILABLE.
+   * Admits a request by its headers. Undefined for one that Slack cannot have signed, or not within 5 minutes. A workspace without a Slack
+   * app looks like any other from outside. Rejects with STORE_UNAVAILABLE.
    */
-  async serve(request: SlackRequest): Promise<SlackReply> {
-    const { workspaceId, body } = request;
+  async admit(head: SlackHead): Promise<AdmittedRequest | undefined> {
+    const { workspaceId } = head;
+    const { notifications, logs } = this.#options;
     if (workspaceId.length > MAX_WORKSPACE_ID || workspaceId.includes("\u0000")) return undefined;
-    const settings = await this.#options.notifications.settings(workspaceId);
+    if (!mayBeSigned(head, logs.clock.now())) return undefined;
+    const settings = await notifications.settings(workspaceId);
+    return {
+      workspaceId: settings.hasSlack ? workspaceId : "",
+      serve: (body) => this.#serve({ ...head, body }, settings),
+    };
+  }
+
+  async #serve(request: SlackRequest, settings: WholeSettings): Promise<SlackReply> {
+    const { workspaceId, body } = request;
     const { slackSigningSecret: secret } = settings;
     const nowMs = this.#options.logs.clock.now();
     if (secret === undefined || !isSignedBySlack(secret, request, nowMs)) return undefined;

@@ -7,6 +7,7 @@ import { NotificationService, SmtpSecurity } from "../../gen/agentcontrol/v1/not
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
 import type { ControlPlane } from "../../src/client/index.ts";
+import type { ShareSizes } from "../../src/control-plane.ts";
 import { actionRule } from "../support/harness.ts";
 import { connect, startService, type TestService } from "../support/service.ts";
 import { type PushServer, startPushServer } from "./push-server.ts";
@@ -48,7 +49,10 @@ export interface NotificationTest {
 }
 
 /** Starts the service and the servers. */
-export async function openNotifications(env: Readonly<Record<string, string>> = {}): Promise<NotificationTest> {
+export async function openNotifications(
+  env: Readonly<Record<string, string>> = {},
+  shares: ShareSizes = {},
+): Promise<NotificationTest> {
   const [smtp, push, slack] = await Promise.all([startSmtpServer(), startPushServer(), startSlackServer()]);
   const service = await startService({
     env: {
@@ -60,6 +64,7 @@ export async function openNotifications(env: Readonly<Record<string, string>> = 
       ...env,
     },
     rules: [actionRule(Decision.ESCALATE, "pay*")],
+    shares,
   });
   const agentId = await service.agent("payer");
   const { admin } = service;

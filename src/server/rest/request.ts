@@ -232,8 +232,7 @@ export async function readJsonBody(
   hold: (bytes: number) => void,
 ): Promise<Buffer> {
   if (!mayHaveBody(request)) return EMPTY;
-  const declared = Number(request.headers["content-length"] ?? 0);
-  if (declared > bounds.maxBytes) throw bodyTooLarge(bounds);
+  const declared = declaredSize(request, bounds);
   assertUncompressed(request);
   const isJson = isJsonMediaType(request.headers["content-type"]);
   if (!isJson && declared > 0) throw notJson(request.headers["content-type"]);
@@ -242,14 +241,47 @@ export async function readJsonBody(
   return body;
 }
 
-function collect(request: IncomingMessage, bounds: SizeBounds, hold: (bytes: number) => void): Promise<Buffer> {
+/**
+ * Reads a whole body of any type. Throws BODY_TOO_LARGE as soon as the declared or the received size exceeds its bound, any error of
+ * `hold`, the reason of `signal` once it aborts, and CANCELLED if the client disconnects.
+ */
+export async function readBody(
+  request: IncomingMessage,
+  bounds: SizeBounds,
+  hold: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  declaredSize(request, bounds);
+  return mayHaveBody(request) ? collect(request, bounds, hold, signal) : EMPTY;
+}
+
+/** Returns the declared size of a body, 0 without one. Throws BODY_TOO_LARGE. */
+function declaredSize(request: IncomingMessage, bounds: SizeBounds): number {
+  const declared = Number(request.headers["content-length"] ?? 0);
+  if (declared > bounds.maxBytes) throw bodyTooLarge(bounds);
+  return declared;
+}
+
+function collect(
+  request: IncomingMessage,
+  bounds: SizeBounds,
+  hold: (bytes: number) => void,
+  signal?: AbortSignal,
+): Promise<Buffer> {
+  // A request that has ended already tells so no more.
+  if (request.destroyed) return Promise.reject(cancelled());
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
     const settle = (error?: unknown) => {
       request.off("data", onData).off("end", onEnd).off("error", onLost).off("close", onLost);
+      signal?.removeEventListener("abort", onAbort);
       if (error === undefined) resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size));
       else reject(error);
+    };
+    const giveUp = (error: unknown) => {
+      request.pause();
+      settle(error);
     };
     const onData = (chunk: Buffer) => {
       size += chunk.length;
@@ -258,12 +290,13 @@ function collect(request: IncomingMessage, bounds: SizeBounds, hold: (bytes: num
         if (size > bounds.maxBytes) throw bodyTooLarge(bounds);
         hold(chunk.length);
       } catch (error) {
-        request.pause();
-        settle(error);
+        giveUp(error);
       }
     };
+    const onAbort = () => giveUp(signal?.reason);
     const onEnd = () => settle();
     const onLost = () => settle(cancelled());
+    signal?.addEventListener("abort", onAbort, { once: true });
     request.on("data", onData).on("end", onEnd).on("error", onLost).on("close", onLost);
   });
 }
