@@ -53,31 +53,39 @@ export function mailOf(message: EscalationMessage): Pick<Mail, "subject" | "text
   return { subject, text: lines.join("\n") };
 }
 
+const faultOf = (error: string): Told => ({ error, answer: { kind: "fault", error } });
+
 /** Returns the error of a mail server without its words, which may name people. */
-function errorFrom(error: unknown, signal: AbortSignal): string {
-  if (signal.aborted) return "the request was cancelled";
+function errorFrom(error: unknown): string {
   const { responseCode, code } = error as { readonly responseCode?: number; readonly code?: string };
   if (responseCode !== undefined) return `the mail server answered with ${responseCode}`;
   return `the mail server cannot be used: ${code ?? "the connection failed"}`;
 }
 
 /**
- * Sends a mail once, over a connection of its own to an allowed address of the server, under the server's name. MUST NOT reject. A
- * connection that should be encrypted and is not sends nothing.
+ * Sends a mail once, over a connection of its own to an allowed address of the server, under the server's name, and gives up after the
+ * timeout, however slowly the server talks. MUST NOT reject. A connection that should be encrypted and is not sends nothing.
  */
 export async function sendMail(
   server: MailServer,
   mail: Mail,
   { targets, timeoutMs, signal }: SendOptions,
 ): Promise<Told> {
+  const deadline = AbortSignal.timeout(timeoutMs);
+  const told = await sendWithin(server, mail, targets, AbortSignal.any([signal, deadline]));
+  if (told.error === null || told.answer.kind === "answer") return told;
+  if (signal.aborted) return faultOf("the request was cancelled");
+  return deadline.aborted ? faultOf(`no answer within ${timeoutMs} ms`) : told;
+}
+
+async function sendWithin(server: MailServer, mail: Mail, targets: Targets, signal: AbortSignal): Promise<Told> {
   const { host, port, security, user, password, from } = server;
   let address: string;
   try {
-    const [first] = await targets.addressesOf(host, "smtp.host");
+    const [first] = await targets.addressesOf(host, "smtp.host", signal);
     address = first?.address ?? host;
   } catch (error) {
-    const text = (error as Error).message;
-    return { error: text, answer: { kind: "fault", error: text } };
+    return faultOf((error as Error).message);
   }
   const transport = nodemailer.createTransport({
     host: address,
@@ -87,14 +95,9 @@ export async function sendMail(
     ignoreTLS: security === "none",
     tls: { minVersion: "TLSv1.2", ...(isIP(host) === 0 ? { servername: host } : {}) },
     ...(user === "" ? {} : { auth: { user, pass: password ?? "" } }),
-    connectionTimeout: timeoutMs,
-    greetingTimeout: timeoutMs,
-    socketTimeout: timeoutMs,
     disableFileAccess: true,
     disableUrlAccess: true,
   });
-  const close = (): void => transport.close();
-  signal.addEventListener("abort", close, { once: true });
   try {
     const { id, to, subject, text } = mail;
     const domain = from.slice(from.lastIndexOf("@") + 1);
@@ -106,15 +109,15 @@ export async function sendMail(
       messageId: `<${id}@${domain}>`,
       headers: { "Auto-Submitted": "auto-generated" },
       textEncoding: "base64",
+      signal,
     });
     return { error: null, answer: { kind: "answer", status: 250, retryAfter: undefined } };
   } catch (error) {
-    const text = errorFrom(error, signal);
+    const text = errorFrom(error);
     const { responseCode } = error as { readonly responseCode?: number };
-    if (responseCode === undefined) return { error: text, answer: { kind: "fault", error: text } };
+    if (responseCode === undefined) return faultOf(text);
     return { error: text, answer: { kind: "answer", status: responseCode, retryAfter: undefined } };
   } finally {
-    signal.removeEventListener("abort", close);
     transport.close();
   }
 }

@@ -109,24 +109,31 @@ export class NotificationSender implements ChannelSender {
       const message = { title: "Test of notifications", body: text, tag: "test", path: "/notifications", pending: 0 };
       return this.#push(destination, message, 60);
     }
-    return postMessage(this.#slack(destination), address.slack ?? "", { text, blocks: [] });
+    return postMessage(this.#slack(destination), request.id, address.slack ?? "", { text, blocks: [] });
   }
 
   /** Returns why the person is not told now; undefined if they are. */
   async #rests(
-    { workspaceId, holder }: StoredWebhook,
+    channel: StoredWebhook,
     escalation: Escalation,
   ): Promise<Exclude<ChannelOutcome, { kind: "tried" }> | undefined> {
     const { database, clock } = this.#options;
+    const { workspaceId, holder } = channel;
     const nowMs = clock.now();
     if (escalation.status !== "pending" || escalation.expiresAtMs <= nowMs) return SKIPPED;
-    // A channel of the whole workspace has no holder.
+    if (!(await this.#isOfStanding(channel))) return SKIPPED;
+    // A channel of the whole workspace has no preferences.
     if (holder === "") return undefined;
-    if (!(await mayBeTold(database.pool, workspaceId, holder, nowMs))) return SKIPPED;
     const preferences = await readPreferences(database, workspaceId, holder);
     if (!concerns(preferences, escalation)) return SKIPPED;
     const untilMs = preferences.quiet === null ? undefined : quietUntil(preferences.quiet, nowMs);
     return untilMs === undefined ? undefined : { kind: "held", untilMs };
+  }
+
+  /** Tells whether a channel is of the whole workspace, or of somebody who may be told. */
+  async #isOfStanding({ workspaceId, holder }: StoredWebhook): Promise<boolean> {
+    const { database, clock } = this.#options;
+    return holder === "" || (await mayBeTold(database.pool, workspaceId, holder, clock.now()));
   }
 
   async #destination(channel: StoredWebhook, request: ChannelRequest): Promise<Destination | Told> {
@@ -156,7 +163,7 @@ export class NotificationSender implements ChannelSender {
       return tried(await this.#push(destination, pushMessageOf(message, pending), seconds));
     }
     const place = event.name === "escalation.reminder" ? await this.#placeOf(channel, escalation) : undefined;
-    if (place !== undefined) return tried(await postReminder(this.#slack(destination), place, message));
+    if (place !== undefined) return tried(await postReminder(this.#slack(destination), request.id, place, message));
     return tried(await this.#postInSlack(destination, message));
   }
 
@@ -184,8 +191,8 @@ export class NotificationSender implements ChannelSender {
   }
 
   async #postInSlack(destination: Destination, message: EscalationMessage): Promise<Told> {
-    const { channel, address } = destination;
-    const told = await postMessage(this.#slack(destination), address.slack ?? "", waitingMessage(message));
+    const { channel, address, request } = destination;
+    const told = await postMessage(this.#slack(destination), request.id, address.slack ?? "", waitingMessage(message));
     if (told.place !== undefined) {
       const { channel: place, ts } = told.place;
       const id = [channel.workspaceId, channel.webhookId, message.escalationId];
@@ -203,7 +210,7 @@ export class NotificationSender implements ChannelSender {
     const { escalationId, resolvedBy } = escalation;
     const id = [workspaceId, webhookId, escalationId];
     const place = await this.#placeOf(channel, escalation);
-    if (place === undefined) return SKIPPED;
+    if (place === undefined || !(await this.#isOfStanding(channel))) return SKIPPED;
     const destination = await this.#destination(channel, request);
     if ("error" in destination) return tried(destination);
     const { publicUrl } = destination;

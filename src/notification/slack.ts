@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Escalation } from "../escalation/escalation.ts";
 import type { TargetAnswer, Targets } from "../webhook/target.ts";
 import type { Told } from "./email.ts";
@@ -136,13 +137,30 @@ function jsonFrom(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
+/** Returns the id under which Slack knows a message, in the form of a UUID: the same for the same `msg_…`. */
+function clientMessageId(id: string): string {
+  const hex = createHash("sha256").update(id).digest("hex");
+  return [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(
+    "-",
+  );
+}
+
+/** Members of every message that is posted. Its `id` is the same at every attempt. */
+const posted = (id: string) => ({
+  client_msg_id: clientMessageId(id),
+  mrkdwn: false,
+  unfurl_links: false,
+  unfurl_media: false,
+});
+
 /** Posts a message to a channel or a person. */
-export const postMessage = (api: SlackApi, channel: string, message: SlackMessage): Promise<SlackAnswer> =>
-  callSlack(api, "chat.postMessage", { channel, ...message, mrkdwn: false, unfurl_links: false, unfurl_media: false });
+export const postMessage = (api: SlackApi, id: string, channel: string, message: SlackMessage): Promise<SlackAnswer> =>
+  callSlack(api, "chat.postMessage", { channel, ...message, ...posted(id) });
 
 /** Reminds of a message in its thread, and shows the reminder in the channel too. */
 export const postReminder = (
   api: SlackApi,
+  id: string,
   { channel, ts }: SlackPlace,
   message: EscalationMessage,
 ): Promise<SlackAnswer> =>
@@ -151,9 +169,7 @@ export const postReminder = (
     thread_ts: ts,
     reply_broadcast: true,
     text: partsOf(message, "Still waiting for an answer").text,
-    mrkdwn: false,
-    unfurl_links: false,
-    unfurl_media: false,
+    ...posted(id),
   });
 
 /** Replaces a message. */

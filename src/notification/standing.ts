@@ -3,7 +3,7 @@ import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { MEMBERSHIP_MS } from "../registry/memberships.ts";
 import { personFromName } from "../registry/person-name.ts";
 import { stored } from "../store/database.ts";
-import { readActivePerson, readKeyRole, readSignInRole } from "../store/sql/channels.ts";
+import { readKeyRole, readPersonRole, readSignInRole } from "../store/sql/channels.ts";
 
 /** Role that a key has now, or with which a person is signed in; undefined once it ended. Rejects with STORE_UNAVAILABLE. */
 export async function roleOf(
@@ -23,10 +23,11 @@ export async function roleOf(
 export const mayAnswer = (role: Role | undefined): boolean => role === Role.ADMIN || role === Role.OPERATOR;
 
 /**
- * Tells whether a key or person may still be told. A person away from the dashboard is told: only an answer needs a sign-in.
+ * Tells whether a key or person may still be told: its role of now may answer. A person away from the dashboard is told: only an answer
+ * needs a sign-in. Rejects with STORE_UNAVAILABLE.
  */
 export async function mayBeTold(pool: Pool, workspaceId: string, holder: string, nowMs: number): Promise<boolean> {
   if (personFromName(holder) === undefined) return mayAnswer(await roleOf(pool, workspaceId, holder, nowMs));
-  const { rows } = await stored(pool.query({ ...readActivePerson, values: [workspaceId, holder] }));
-  return rows.length > 0;
+  const { rows } = await stored(pool.query<{ role: Role }>({ ...readPersonRole, values: [workspaceId, holder] }));
+  return mayAnswer(rows[0]?.role);
 }

@@ -22,7 +22,8 @@ export interface DelivererContext extends AttemptContext {
   readonly pool: Pool;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly log: StoreLog;
-  readonly semaphore: Semaphore;
+  /** Returns the semaphore of requests to receivers of one kind: `webhook`, or the kind of a channel. */
+  readonly semaphoreOf: (kind: string) => Semaphore;
   readonly timing: DeliveryTiming;
   /** Returns a number from 0 to 1. */
   readonly random: () => number;
@@ -79,6 +80,7 @@ export class Deliverer {
    */
   readonly done: Promise<void>;
   readonly #context: DelivererContext;
+  readonly #semaphore: Semaphore;
   readonly #queue: EventQueue;
   readonly #signal = new Signal();
   readonly #stopping = new AbortController();
@@ -90,6 +92,7 @@ export class Deliverer {
     this.workspaceId = webhook.workspaceId;
     this.webhookId = webhook.webhookId;
     this.#context = context;
+    this.#semaphore = context.semaphoreOf(webhook.kind);
     this.#queue = new EventQueue(context.pool, webhook);
     this.#dueAtMs = webhook.nextAttemptAtMs ?? 0;
     this.done = this.#run();
@@ -186,13 +189,13 @@ export class Deliverer {
       this.#activity = "idle";
       return Number.POSITIVE_INFINITY;
     }
-    const { clock, semaphore } = this.#context;
-    const restMs = this.#dueAtMs - clock.now();
+    const restMs = this.#dueAtMs - this.#context.clock.now();
     if (restMs > 0) {
       this.#activity = "resting";
       return restMs;
     }
-    await semaphore.run(() => this.#deliver(event), { key: this.workspaceId, signal: this.#stopping.signal });
+    const turn = { key: this.workspaceId, signal: this.#stopping.signal };
+    await this.#semaphore.run(() => this.#deliver(event), turn);
     return 0;
   }
 

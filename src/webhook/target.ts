@@ -45,9 +45,10 @@ export interface Targets {
   check(url: string, field?: string): Promise<void>;
   /**
    * Returns the addresses of a host name, for connections that others open to one of them. Rejects with TARGET_NOT_ALLOWED, and with
-   * INVALID_FIELD for a name that cannot be resolved. `field` is the name of the host's field in the request.
+   * INVALID_FIELD for a name that cannot be resolved, or not before `signal` aborts. `field` is the name of the host's field in the
+   * request.
    */
-  addressesOf(host: string, field: string): Promise<readonly LookupAddress[]>;
+  addressesOf(host: string, field: string, signal?: AbortSignal): Promise<readonly LookupAddress[]>;
   /** Resolves names for connections that others open, only to allowed addresses. */
   readonly lookup: LookupFunction;
   /**
@@ -103,6 +104,8 @@ const hostOf = ({ hostname }: URL): string => (hostname.startsWith("[") ? hostna
 
 /** Settles as `work` does, or rejects as soon as the signal aborts, for work that cannot be aborted itself. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  // Nobody awaits work that is given up.
+  work.catch(() => undefined);
   signal.throwIfAborted();
   const { promise, reject } = Promise.withResolvers<never>();
   const fail = (): void => reject(signal.reason);
@@ -223,7 +226,10 @@ export function createTargets({ allow, lookup = defaultLookup, purpose = "webhoo
   };
 
   return {
-    addressesOf: (host, field) => orUnknownHost(resolveHost(host, field), field),
+    addressesOf(host, field, signal) {
+      const resolving = resolveHost(host, field);
+      return orUnknownHost(signal === undefined ? resolving : unlessAborted(resolving, signal), field);
+    },
 
     lookup(hostname, options, callback) {
       lookup(hostname).then(

@@ -101,7 +101,7 @@ interface Statement {
   readonly text: string;
 }
 
-/** Maximum requests to receivers in flight, of which one workspace alone has half. */
+/** Maximum requests in flight to receivers of one kind, of which one workspace alone has half. */
 const MAX_DELIVERIES = 64;
 /** Maximum test requests in flight, besides deliveries. */
 const MAX_TESTS = 16;
@@ -116,6 +116,16 @@ function webhookFrom(row: WebhookRow | StoredWebhook): Webhook {
 function attemptFrom(row: WebhookDeliveryRow): Attempt {
   const { messageId, event, seq = null, attempt, atMs, delivered, statusCode = null, error = null, durationMs } = row;
   return { messageId, event, seq, attempt, atMs, delivered, statusCode, error, durationMs };
+}
+
+/** Creates a semaphore for each kind of receiver, so that a mail server that hangs holds no permit of a webhook. */
+function createSemaphores(): (kind: string) => Semaphore {
+  const byKind = new Map<string, Semaphore>();
+  return (kind) => {
+    const known = byKind.get(kind) ?? new Semaphore({ permits: MAX_DELIVERIES });
+    byKind.set(kind, known);
+    return known;
+  };
 }
 
 const webhookNotFound = (webhookId: string): ControlPlaneError =>
@@ -154,7 +164,7 @@ export class Webhooks {
       clock,
       random,
       tracing: options.tracing,
-      semaphore: new Semaphore({ permits: MAX_DELIVERIES }),
+      semaphoreOf: createSemaphores(),
       owner: randomUUID(),
       channels: options.channels,
       metrics: options.metrics && new WebhookMetrics(options.metrics, () => this.#delivery.waiting),

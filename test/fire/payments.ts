@@ -65,11 +65,12 @@ export async function startPaymentFleet(
   databaseUrl: string,
   processes: number,
   cleanup: AsyncDisposableStack,
+  more: Readonly<Record<string, string>> = {},
 ): Promise<PaymentFleet> {
   const adminKey = randomBytes(24).toString("base64url");
   const ports = await Promise.all(Array.from({ length: processes }, freePort));
   const start = (port: number): Promise<TestServer> => {
-    const env = { ACP_ADMIN_KEY: adminKey, ACP_LOG_LEVEL: "error", ACP_HTTP_PORT: String(port) };
+    const env = { ACP_ADMIN_KEY: adminKey, ACP_LOG_LEVEL: "error", ACP_HTTP_PORT: String(port), ...more };
     return startServer({ databaseUrl, env });
   };
   const servers = await Promise.all(ports.map(start));

@@ -1,6 +1,10 @@
 import { expect } from "chai";
-import { NotificationService } from "../../gen/agentcontrol/v1/notification_service_pb.js";
+import { NotificationService, SmtpSecurity } from "../../gen/agentcontrol/v1/notification_service_pb.js";
+import { startDeadServer } from "./dead-server.ts";
 import { type NotificationTest, openNotifications, type Person, SECRET_ARGUMENT, SECRET_CONTENT } from "./harness.ts";
+
+/** Mails of a workspace that a process sends at once; a person has at most five addresses. */
+const MAILS_AT_ONCE = 32;
 
 describe("notifications over all channels", () => {
   let test: NotificationTest;
@@ -77,5 +81,29 @@ describe("notifications over all channels", () => {
     // A change of the settings tries at once what waits.
     await test.showArguments(true);
     await Promise.all(ids.map(arrived));
+  });
+
+  it("are told by push and in Slack while more mails hang than are sent at once.", async () => {
+    const dead = await startDeadServer("silent");
+    const { admin } = test.service;
+    const smtp = { host: "127.0.0.1", security: SmtpSecurity.NONE, user: "", from: "acp@example.com" };
+    try {
+      for (let channels = 1; channels <= MAILS_AT_ONCE; ) {
+        const many = await test.person();
+        for (let own = 0; own < 5; own++, channels++) {
+          await of(many).addNotificationChannel({ email: `p${channels}@example.com` });
+        }
+      }
+      await admin.client(NotificationService).updateNotificationSettings({ smtp: { ...smtp, port: dead.port } });
+      await test.escalate();
+      await dead.opened(MAILS_AT_ONCE);
+      const id = await test.escalate();
+      await test.push.pushes.find(({ message }) => message.tag === id);
+      await test.slack.calls.find(({ body, raw }) => body.channel === "UANN" && raw.includes(id));
+      expect(dead.ended).to.equal(0);
+    } finally {
+      await admin.client(NotificationService).updateNotificationSettings({ smtp: { ...smtp, port: test.smtp.port } });
+      await dead.close();
+    }
   });
 });

@@ -8,6 +8,7 @@ import {
 } from "../../gen/agentcontrol/v1/notification_service_pb.js";
 import { mailOf, sendMail } from "../../src/notification/email.ts";
 import { createTargets } from "../../src/webhook/target.ts";
+import { startDeadServer } from "./dead-server.ts";
 import { type NotificationTest, openNotifications, type Person, PUBLIC_URL, refusalOf } from "./harness.ts";
 
 describe("notifications by e-mail", () => {
@@ -100,6 +101,38 @@ describe("notifications by e-mail", () => {
     expect([...got.headers.keys()]).to.not.include("bcc");
     expect(got.text.split("\n").filter((line) => line.startsWith("Bcc"))).to.deep.equal([]);
   });
+
+  const DEAD = [
+    { what: "says nothing", death: "silent" },
+    { what: "greets without an end", death: "endless", begin: "", part: "220-mail.test\r\n" },
+    { what: "answers without an end", death: "endless", begin: "220 mail.test\r\n", part: "250-mail.test\r\n" },
+  ] as const;
+  for (const { what, death, ...says } of DEAD) {
+    it(`give up a mail server that ${what}, and leave it at once when the service ends.`, async () => {
+      const dead = await startDeadServer(death, "begin" in says ? says.begin : "", "part" in says ? says.part : "");
+      const server = {
+        host: "127.0.0.1",
+        port: dead.port,
+        security: "none" as const,
+        user: "",
+        from: "acp@example.com",
+        password: undefined,
+      };
+      const mail = { id: "msg_1", to: "eve@example.com", subject: "one", text: "one" };
+      const targets = createTargets({ allow: ["127.0.0.0/8"] });
+      const ending = new AbortController();
+      try {
+        const late = await sendMail(server, mail, { targets, timeoutMs: 200, signal: ending.signal });
+        expect(late.error).to.equal("no answer within 200 ms");
+        const waiting = sendMail(server, mail, { targets, timeoutMs: 600_000, signal: ending.signal });
+        await dead.opened(1);
+        ending.abort();
+        expect((await waiting).error).to.equal("the request was cancelled");
+      } finally {
+        await dead.close();
+      }
+    });
+  }
 
   it("try again after a refusal, and say meanwhile why, without words of the mail server.", async () => {
     test.smtp.answer = 450;

@@ -1,6 +1,6 @@
 import { createDecipheriv, createECDH, createPublicKey, hkdfSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { jwtVerify } from "jose";
@@ -8,6 +8,8 @@ import { createWatched, type Watched } from "./watched.ts";
 
 /** A message that a push service took: it was signed with the key of the subscription, and decrypted as a browser does. */
 export interface ReceivedPush {
+  /** Endpoint of the browser. */
+  readonly endpoint: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
   /** Claims of the signature (RFC 8292). */
@@ -22,6 +24,9 @@ export interface Subscription {
   readonly auth: string;
 }
 
+/** Behaviour of the service toward a browser that cannot be reached: no answer, a refusal without an end, or a status. */
+export type PushDeath = "silent" | "endless" | number;
+
 /** A push service with one browser behind it. */
 export interface PushServer {
   readonly origin: string;
@@ -31,6 +36,12 @@ export interface PushServer {
   readonly faults: string[];
   /** Status of its answers. Default 201. */
   answer: number;
+  /** Requests so far to endpoints that take nothing. */
+  readonly lost: number;
+  /** Takes nothing more for an endpoint. */
+  kill(endpoint: string, death: PushDeath): void;
+  /** Serves every endpoint again, and breaks off what waits. */
+  heal(): void;
   /** Subscribes the browser for a public key. */
   subscribe(publicKey: string): Subscription;
   close(): Promise<void>;
@@ -87,6 +98,16 @@ export async function startPushServer(): Promise<PushServer> {
   const browsers = new Map<string, Browser>();
   const pushes = createWatched<ReceivedPush>();
   const faults: string[] = [];
+  const deaths = new Map<string, PushDeath>();
+  const waiting = new Set<ServerResponse>();
+  let lost = 0;
+  /** Answers a request to a browser that cannot be reached. */
+  const fail = (response: ServerResponse, death: PushDeath): void => {
+    if (typeof death === "number") return void response.writeHead(death).end();
+    waiting.add(response);
+    response.once("close", () => waiting.delete(response));
+    if (death === "endless") response.writeHead(503).write("x");
+  };
   const take = async (request: IncomingMessage): Promise<number> => {
     const body = await buffer(request);
     const browser = browsers.get(request.url ?? "");
@@ -97,10 +118,21 @@ export async function startPushServer(): Promise<PushServer> {
     if (headers["content-encoding"] !== "aes128gcm" || headers.ttl === undefined)
       throw new Error("a header is missing");
     if (!/^[\w-]{1,32}$/.test(String(headers.topic))) throw new Error("the topic is none");
-    pushes.add({ headers, body, claims, message: JSON.parse(decrypted(browser, body)) });
+    pushes.add({
+      endpoint: server.origin + request.url,
+      headers,
+      body,
+      claims,
+      message: JSON.parse(decrypted(browser, body)),
+    });
     return server.answer;
   };
   const listener = createServer((request, response) => {
+    const death = deaths.get(server.origin + request.url);
+    if (death !== undefined) {
+      lost += 1;
+      return fail(response, death);
+    }
     take(request).then(
       (status) => response.writeHead(status).end(),
       (error: Error) => {
@@ -118,6 +150,14 @@ export async function startPushServer(): Promise<PushServer> {
     pushes,
     faults,
     answer: 201,
+    get lost() {
+      return lost;
+    },
+    kill: (endpoint, death) => void deaths.set(endpoint, death),
+    heal() {
+      deaths.clear();
+      for (const response of waiting) response.destroy();
+    },
     subscribe(publicKey) {
       const key = createECDH("prime256v1");
       key.generateKeys();

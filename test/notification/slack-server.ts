@@ -20,6 +20,7 @@ export interface SlackCall {
 export interface SlackBody {
   readonly channel?: string;
   readonly ts?: string;
+  readonly client_msg_id?: string;
   readonly user?: string;
   readonly text?: string;
   readonly blocks?: readonly { readonly type: string; readonly elements?: readonly Record<string, unknown>[] }[];

@@ -28,8 +28,13 @@ describe("notifications in Slack", () => {
     );
   const statusOf = async (escalationId: string): Promise<EscalationStatus | undefined> =>
     (await test.service.admin.client(EscalationService).getEscalation({ escalationId })).escalation?.status;
+  /** Form of a press under the message that told Ann of an escalation. */
   const press = async (escalationId: string, user = "UANN", more: object = {}) => {
     const { ts } = await message(escalationId);
+    const { url } = test.service.database;
+    // The service notes a message once Slack has it.
+    const noted = () => withClient(url, (client) => client.query("select 1 from slack_message where ts = $1", [ts]));
+    while ((await noted()).rows.length === 0);
     return test.slack.press({ user, escalationId, channel: "DANN", ts, ...more });
   };
 
@@ -158,6 +163,15 @@ describe("notifications in Slack", () => {
     await test.fromSlack(test.slack.press({ user: "ULEO", escalationId: id, channel: "DLEO", ts }));
     expect((await told("ULEO", before)).body.text).to.include("has ended");
     expect(await statusOf(id)).to.equal(EscalationStatus.PENDING);
+    // Nor is that person told who answered.
+    await test.service.resolve(id, "rejected");
+    await updateOf(await message(id));
+    const next = await test.escalate();
+    await message(next);
+    await test.service.resolve(next, "rejected");
+    await updateOf(await message(next));
+    const updates = test.slack.calls.all.filter(({ method, body }) => method === "chat.update" && body.ts === ts);
+    expect(updates).to.deep.equal([]);
   });
 
   it("show names as they are, without mark-up, mentions and links.", async () => {

@@ -79,8 +79,12 @@ export const readSignInRole = {
     order by s.created_at_ms desc limit 1`,
 };
 
-/** Tests whether a person is one of the workspace still. Parameters: workspace, name. No row: unknown, or deactivated. */
-export const readActivePerson = {
-  name: "read-active-person",
-  text: "select 1 from person where workspace_id = $1 and actor = $2 and deactivated_at_ms is null",
+/**
+ * Reads the role of a person, by an admin or else by the groups of the last check. Parameters: workspace, name. No row: unknown, or
+ * deactivated.
+ */
+export const readPersonRole = {
+  name: "read-person-role",
+  text: `select coalesce(role, group_role) as role from person
+    where workspace_id = $1 and actor = $2 and deactivated_at_ms is null`,
 };
