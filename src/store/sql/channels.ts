@@ -57,13 +57,10 @@ export const countPending = {
     select from escalation where workspace_id = $1 and status = 1 limit 1000) pending`,
 };
 
-/**
- * Tells whether the holder of a channel may still answer, with the role: a key that works, or a person. Parameters: workspace, holder,
- * time. No row: the key has ended.
- */
+/** Reads the role of a key that works, and its owner. Parameters: workspace, key, time. No row: the key has ended. */
 export const readKeyRole = {
   name: "read-key-role",
-  text: `select role from api_key where workspace_id = $1 and key_id = $2 and revoked_at_ms is null
+  text: `select role, owner from api_key where workspace_id = $1 and key_id = $2 and revoked_at_ms is null
     and (expires_at_ms is null or expires_at_ms > $3::bigint)`,
 };
 
@@ -75,16 +72,13 @@ export const readSignInRole = {
   name: "read-sign-in-role",
   text: `select s.role from sign_in s join person p on p.workspace_id = s.workspace_id and p.actor = s.holder
     where s.workspace_id = $1 and s.holder = $2 and s.person and s.expires_at_ms > $3::bigint
-      and p.deactivated_at_ms is null and coalesce(p.checked_at_ms, s.created_at_ms) + $4::bigint > $3::bigint
+      and p.deactivated_at_ms is null and p.left_at_ms is null and coalesce(p.checked_at_ms, s.created_at_ms) + $4::bigint > $3::bigint
     order by s.created_at_ms desc limit 1`,
 };
 
-/**
- * Reads the role of a person, by an admin or else by the groups of the last check. Parameters: workspace, name. No row: unknown, or
- * deactivated.
- */
-export const readPersonRole = {
-  name: "read-person-role",
-  text: `select coalesce(role, group_role) as role from person
-    where workspace_id = $1 and actor = $2 and deactivated_at_ms is null`,
+/** Reads what decides on the rights of a person. Parameters: workspace, name. No row: unknown. */
+export const readStanding = {
+  name: "read-person-standing",
+  text: `select role, group_role as "groupRole", checked_at_ms as "checkedAtMs", deactivated_at_ms as "deactivatedAtMs",
+      left_at_ms as "leftAtMs" from person where workspace_id = $1 and actor = $2`,
 };
