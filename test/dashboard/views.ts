@@ -213,6 +213,7 @@ export const VIEWS: readonly View[] = [
     await page.locator(`${ROW} a`).first().click();
     await page.waitForSelector("[role=dialog] [data-verdict=holds]");
   }),
+  screen("evidence-report", ROW, "/evidence", press("make-report", "[data-report]")),
   screen("settings", "[data-screen=settings] [data-id]"),
   screen("webhooks", ROW),
   screen("notifications", "#workspace-settings"),

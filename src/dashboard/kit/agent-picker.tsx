@@ -13,16 +13,22 @@ export interface AgentPickerProps {
   readonly none?: string;
   /** Agent that cannot be chosen. */
   readonly without?: string;
+  /** True if agents that were deactivated or revoked can be chosen. Default false. */
+  readonly isAny?: boolean;
 }
 
 /** Chooses an active agent: searches by the beginning of its name and lists the matches. */
-export function AgentPicker({ name, label, none, without }: AgentPickerProps) {
+export function AgentPicker({ name, label, none, without, isAny = false }: AgentPickerProps) {
   const [typed, setTyped] = useState("");
-  const found = useAgentsByName(typed, AgentStatus.ACTIVE);
+  const found = useAgentsByName(typed, isAny ? undefined : AgentStatus.ACTIVE);
   const agents = found.agents.filter(({ agentId }) => agentId !== without);
   const hint = found.hasMore ? "There are more agents: type the beginning of the name." : undefined;
   return (
-    <NamedField name={name} label={label} hint={found.isSuccess && agents.length === 0 ? "No active agent." : hint}>
+    <NamedField
+      name={name}
+      label={label}
+      hint={found.isSuccess && agents.length === 0 ? (isAny ? "No agent." : "No active agent.") : hint}
+    >
       {(control) => (
         <div className="agent-picker">
           <input

@@ -8,9 +8,10 @@ import "../../styles/vault.css";
 import { EntryDialog } from "./entry-dialog.tsx";
 import { EntryList, indexIn } from "./entry-list.tsx";
 import { LogDownload } from "./log-download.tsx";
+import { ReportCard } from "./report-card.tsx";
 import { useCheckpoint } from "./use-checkpoint.ts";
 
-/** Entries of the log, each with its proof, and the whole log as a file. */
+/** Entries of the log, each with its proof, a report of some, and the whole log as a file. */
 export function Evidence() {
   const { checkpoint, jwks, error, retry } = useCheckpoint();
   return (
@@ -40,6 +41,7 @@ function Parts({ checkpoint, jwks }: { readonly checkpoint: GetCheckpointRespons
   return (
     <>
       <EntryList size={Number(checkpoint.treeSize)} />
+      <ReportCard jwks={jwks} />
       <LogDownload checkpoint={checkpoint} jwks={jwks} />
       {entry === undefined ? null : <EntryDialog key={entry} index={entry} jwks={jwks} onClose={close} />}
     </>
