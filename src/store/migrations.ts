@@ -755,7 +755,8 @@ const LEAVERS = ["alter table person add column left_at_ms bigint"];
 
 /** Finds the escalations that a key or person answered, newest first. */
 const ANSWERED = [
-  `create index escalation_answered on escalation (workspace_id, resolved_by, created_seq)
+  // In the order of ids, with which it is compared.
+  `create index escalation_answered on escalation (workspace_id, resolved_by collate "C", created_seq)
     where resolved_by is not null`,
 ];
 

@@ -44,9 +44,9 @@ export const listEscalations = {
 export const listAnsweredEscalations = {
   name: "list-answered-escalations",
   text: pageOf(`select ${ESCALATION_COLUMNS}
-      from (select $7::text as id union select key_id from api_key where workspace_id = $1 and owner = $7) answerer
+      from (select $7::text collate "C" as id union select key_id from api_key where workspace_id = $1 and owner = $7) answerer
       cross join lateral (
-        select * from escalation e where ${IS_LISTED} and e.resolved_by = answerer.id order by e.created_seq desc limit $5
+        select * from escalation e where ${IS_LISTED} and e.resolved_by collate "C" = answerer.id order by e.created_seq desc limit $5
       ) e join ledger_entry l on l.workspace_id = e.workspace_id and l.seq = e.created_seq`),
 };
 
