@@ -16,6 +16,9 @@ const SOURCES = [
   "package-lock.json",
 ];
 const DIGEST_FILE = "digest";
+/** Descriptor of the rules of fields, which is a tenth of what the first screen would load, and what stands for it. */
+const FIELD_RULES = "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+const NO_FIELD_RULES = "src/dashboard/field-rules.ts";
 /** Licence of the font, which goes wherever the font goes. */
 const FONT_LICENSE = "node_modules/@fontsource-variable/geist/LICENSE";
 
@@ -43,6 +46,7 @@ async function buildInto(folder: string): Promise<void> {
     root: join(ROOT, "src/dashboard"),
     configFile: false,
     logLevel: "error",
+    resolve: { alias: { [FIELD_RULES]: join(ROOT, NO_FIELD_RULES) } },
     build: {
       outDir: folder,
       emptyOutDir: true,
