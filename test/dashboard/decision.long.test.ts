@@ -9,6 +9,7 @@ import { openBundle } from "../../src/cli/bundle.ts";
 import { verifyCheckpoint } from "../../src/verify/checkpoint.ts";
 import { verifyDecision } from "../../src/verify/decision.ts";
 import { withClient } from "../support/database.ts";
+import { ownedBy } from "../support/owned-key.ts";
 import {
   APPEARANCES,
   assertAccessible,
@@ -254,6 +255,35 @@ describeInBrowser("the screen of a decision", () => {
     const link = page.locator('a[href^="/escalations/"]').first();
     expect(await link?.count()).to.equal(1);
     await page.getByText("exceeded", { exact: true }).waitFor();
+  });
+
+  it("tells who has to approve, and who did.", async () => {
+    const { service } = dashboard;
+    await service.rest("PUT /v1/enforce/approver-groups/finance", { members: ["Ada", "Ben"] });
+    await service.rest("POST /v1/enforce/mandates", {
+      name: "large orders",
+      rules: [
+        {
+          type: "action",
+          decision: "escalate",
+          conditions: { match_action_types: ["order.large"] },
+          approvers: { groups: ["finance"], at_least: 2 },
+        },
+      ],
+    });
+    const decisionId = await act(1, {}, "order.large");
+    const { decision } = await service.rest(`GET /v1/enforce/decisions/${decisionId}`);
+    const { escalation_id: id } = decision as unknown as { escalation_id: string };
+    const approve = async (owner: string): Promise<unknown> =>
+      (await ownedBy(owner, service))(`POST /v1/enforce/escalations/${id}/resolve`, { resolution: "approved" });
+    await approve("Ada");
+    const page = await open(decisionId);
+    const told = page.locator("[data-part=what]");
+    await told.getByText("Its rules ask 2 of finance to approve.").waitFor();
+    await told.getByText("Approved by Ada (finance): 1 of 2 of finance.").waitFor();
+    await approve("Ben");
+    await page.reload();
+    await told.getByText("Approved by Ada (finance) and Ben (finance): 2 of 2 of finance.").waitFor();
   });
 
   it("shows whose actions a limit counts, the agent's and those on behalf of its principal.", async () => {

@@ -1,3 +1,4 @@
+import { ApprovalCheck } from "../../src/verify/approvals.ts";
 import type { StoredLog } from "../log/stored-log.ts";
 
 /** Approvals in a log, read by a second program that shares nothing with the service. */
@@ -34,6 +35,20 @@ type Group = { readonly name: string; readonly members: readonly string[]; reado
 
 // biome-ignore lint/suspicious/noExplicitAny: entries of many kinds, read by their type.
 type Entry = any;
+
+/** Says what the verifier finds wrong with the approvals of a log; undefined for nothing. `change` forges bodies. */
+export function verifierFault(
+  { entries }: Pick<StoredLog, "entries">,
+  change: (entry: Entry) => Entry = (entry) => entry,
+): string | undefined {
+  const check = new ApprovalCheck();
+  try {
+    for (const [index, { body }] of entries.entries()) check.check(change(JSON.parse(body)), index);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
 
 /** Reads a log in its order. */
 export function readApprovals({ entries }: StoredLog): ReadApprovals {

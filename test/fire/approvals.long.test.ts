@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { assertIntact, type StoredLog } from "../log/stored-log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { playApprovals } from "./approvals.ts";
-import { readApprovals } from "./approvals-log.ts";
+import { readApprovals, verifierFault } from "./approvals-log.ts";
 import { startPaymentFleet } from "./payments.ts";
 
 const SIZE = { processes: 2, callers: 12, steps: 40, kills: 1 };
@@ -23,8 +23,39 @@ describe("approvals by several people, on servers that are killed", () => {
     assertIntact(log);
     const { faults, figures } = readApprovals(log);
     expect(faults).to.deep.equal([]);
+    expect(verifierFault(log)).to.equal(undefined);
     // Kills and other load decide how often the rest happens in so short a storm.
     for (const name of ["asked", "given", "approved together"]) expect(figures[name], name).to.be.greaterThan(0);
+  });
+
+  it("are refused by the verifier when any of them is forged.", () => {
+    const askers = new Map<string, string>();
+    const approved: { id: string; by: readonly string[] }[] = [];
+    for (const { body } of log.entries) {
+      const entry = JSON.parse(body);
+      if (entry.type === "decision" && entry.decision === "escalate") askers.set(entry.escalation_id, entry.key_id);
+      if (entry.type === "escalation_resolved" && entry.approvals !== undefined)
+        approved.push({ id: entry.escalation_id, by: entry.approvals.map(({ by }: { by: string }) => by) });
+    }
+    expect(approved.length).to.be.greaterThan(0);
+    // biome-ignore lint/suspicious/noExplicitAny: the approvals of an entry that is forged.
+    const forged = (id: string, change: (approvals: any[]) => any[]): string | undefined =>
+      verifierFault(log, (entry) =>
+        entry.type === "escalation_resolved" && entry.escalation_id === id
+          ? { ...entry, approvals: change(entry.approvals) }
+          : entry,
+      );
+    for (const { id } of approved) {
+      const asker = askers.get(id);
+      const forgeries = [
+        forged(id, () => []),
+        forged(id, (approvals) => [...approvals, approvals[0]]),
+        forged(id, (approvals) => approvals.map((each) => ({ ...each, by: asker }))),
+        forged(id, (approvals) => approvals.map((each) => ({ ...each, seq: 0 }))),
+        forged(id, (approvals) => approvals.map((each) => ({ ...each, groups: ["nobody"] }))),
+      ];
+      for (const fault of forgeries) expect(fault, id).to.be.a("string");
+    }
   });
 
   it("would not, had one of them been left out of the log.", () => {

@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import { assertIntact } from "../log/stored-log.ts";
 import { startOwnPostgres } from "../support/own-postgres.ts";
 import { playApprovals } from "./approvals.ts";
-import { readApprovals } from "./approvals-log.ts";
+import { readApprovals, verifierFault } from "./approvals-log.ts";
 import { startPaymentFleet } from "./payments.ts";
 
 const SIZE = { processes: 4, callers: 24, steps: 60, kills: 3 };
@@ -29,7 +29,8 @@ export async function fireApprovals(args: readonly string[]): Promise<boolean> {
   for (let seed = firstSeed; seed < firstSeed + rounds; seed++) {
     const log = await playApprovals(fleet, seed, SIZE);
     assertIntact(log);
-    const { faults, figures } = readApprovals(log);
+    const { faults: read, figures } = readApprovals(log);
+    const faults = [...read, ...[verifierFault(log)].filter((fault) => fault !== undefined)];
     if (faults.length === 0) kept += 1;
     for (const fault of faults) console.log(`seed ${seed}: ${fault}`);
     const told = Object.entries(figures).map(([name, figure]) => `${name} ${figure}`);

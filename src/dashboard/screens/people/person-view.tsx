@@ -52,7 +52,7 @@ export function PersonView({ personId }: { readonly personId: string }) {
               <h2 id="person-keys">Keys</h2>
               {person.leftAt === undefined ? null : (
                 <p className="hint">
-                  The issuer no longer vouches for the person: their keys open again once they sign in.
+                  The issuer no longer vouches for the person: their keys are refused until they sign in again.
                 </p>
               )}
               {person.openKeys === 0 ? <p className="hint">The person has no key that opens.</p> : null}
