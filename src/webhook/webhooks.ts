@@ -103,6 +103,8 @@ interface Statement {
 
 /** Maximum requests in flight to receivers of one kind, of which one workspace alone has half. */
 const MAX_DELIVERIES = 64;
+/** The same for push services: each browser has its own, so that more of one that hangs must not hold up the others. */
+const MAX_PUSHES = 512;
 /** Maximum test requests in flight, besides deliveries. */
 const MAX_TESTS = 16;
 /** Timeout of a test in milliseconds: below the default deadline of a call, so that the caller gets the outcome. */
@@ -122,7 +124,7 @@ function attemptFrom(row: WebhookDeliveryRow): Attempt {
 function createSemaphores(): (kind: string) => Semaphore {
   const byKind = new Map<string, Semaphore>();
   return (kind) => {
-    const known = byKind.get(kind) ?? new Semaphore({ permits: MAX_DELIVERIES });
+    const known = byKind.get(kind) ?? new Semaphore({ permits: kind === "push" ? MAX_PUSHES : MAX_DELIVERIES });
     byKind.set(kind, known);
     return known;
   };

@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { NotificationService, SmtpSecurity } from "../../gen/agentcontrol/v1/notification_service_pb.js";
+import { until } from "../support/harness.ts";
 import { startDeadServer } from "./dead-server.ts";
 import { type NotificationTest, openNotifications, type Person, SECRET_ARGUMENT, SECRET_CONTENT } from "./harness.ts";
 
@@ -81,6 +82,22 @@ describe("notifications over all channels", () => {
     // A change of the settings tries at once what waits.
     await test.showArguments(true);
     await Promise.all(ids.map(arrived));
+  });
+
+  it("are told in one browser while the push service of 40 others hangs.", async () => {
+    const many = await Promise.all(Array.from({ length: 4 }, () => test.person()));
+    const { pushPublicKey } = await of(person).getNotificationPreferences({});
+    for (let browsers = 0; browsers < 40; browsers++) {
+      const subscription = test.push.subscribe(pushPublicKey);
+      test.push.kill(subscription.endpoint, "silent");
+      await of(many[browsers % 4] as Person).addNotificationChannel({ push: subscription });
+    }
+    await test.escalate();
+    await until(() => test.push.lost >= 40);
+    const id = await test.escalate();
+    await test.push.pushes.find(({ message }) => message.tag === id);
+    expect([test.push.waiting, test.push.lost]).to.deep.equal([40, 40]);
+    test.push.heal();
   });
 
   it("are told by push and in Slack while more mails hang than are sent at once.", async () => {

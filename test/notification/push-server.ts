@@ -36,8 +36,9 @@ export interface PushServer {
   readonly faults: string[];
   /** Status of its answers. Default 201. */
   answer: number;
-  /** Requests so far to endpoints that take nothing. */
+  /** Requests to endpoints that take nothing: so far, and those that wait for an answer. */
   readonly lost: number;
+  readonly waiting: number;
   /** Takes nothing more for an endpoint. */
   kill(endpoint: string, death: PushDeath): void;
   /** Serves every endpoint again, and breaks off what waits. */
@@ -152,6 +153,9 @@ export async function startPushServer(): Promise<PushServer> {
     answer: 201,
     get lost() {
       return lost;
+    },
+    get waiting() {
+      return waiting.size;
     },
     kill: (endpoint, death) => void deaths.set(endpoint, death),
     heal() {
