@@ -1,6 +1,8 @@
 import type { Page } from "playwright-core";
 import type { FurnishedWeek } from "./furnished-week.ts";
 
+/** Milliseconds before now from which a report begins. */
+const RECENT_MS = 300_000;
 /** Pixels of the widest page on which an escalation has a page of its own. */
 const WIDEST_NARROW = 1_040;
 
@@ -213,7 +215,15 @@ export const VIEWS: readonly View[] = [
     await page.locator(`${ROW} a`).first().click();
     await page.waitForSelector("[role=dialog] [data-verdict=holds]");
   }),
-  screen("evidence-report", ROW, "/evidence", press("make-report", "[data-report]")),
+  screen("evidence-report", ROW, "/evidence", async (page) => {
+    // The last of the week: each row is proven by calls of its own.
+    const since = await page.evaluate((ms) => {
+      const at = new Date(ms);
+      return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+    }, Date.now() - RECENT_MS);
+    await page.fill("[name=since]", since);
+    await press("make-report", "[data-report]")(page);
+  }),
   screen("settings", "[data-screen=settings] [data-id]"),
   screen("webhooks", ROW),
   screen("notifications", "#workspace-settings"),

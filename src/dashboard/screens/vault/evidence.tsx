@@ -41,8 +41,8 @@ function Parts({ checkpoint, jwks }: { readonly checkpoint: GetCheckpointRespons
   return (
     <>
       <EntryList size={Number(checkpoint.treeSize)} />
-      <ReportCard jwks={jwks} />
       <LogDownload checkpoint={checkpoint} jwks={jwks} />
+      <ReportCard jwks={jwks} />
       {entry === undefined ? null : <EntryDialog key={entry} index={entry} jwks={jwks} onClose={close} />}
     </>
   );
