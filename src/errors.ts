@@ -173,6 +173,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.PACK_NOT_FOUND,
       ErrorReason.MANDATE_VERSION_NOT_FOUND,
       ErrorReason.PROPOSAL_NOT_FOUND,
+      ErrorReason.BACKTEST_NOT_FOUND,
       ErrorReason.LIST_NOT_FOUND,
       ErrorReason.APPROVER_GROUP_NOT_FOUND,
       ErrorReason.PERSONAL_VALUE_NOT_FOUND,

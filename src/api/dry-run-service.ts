@@ -3,9 +3,9 @@ import { type Timestamp, timestampFromMs, timestampMs, ValueSchema } from "@bufb
 import type { Pool } from "pg";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
-  type BacktestResponseSchema,
   ConditionSeen,
   DryRunService,
+  type FindBacktestRequest,
   type HypotheticalAction,
   type MandateDraft,
   type MandateTestSchema,
@@ -20,8 +20,7 @@ import type { ListDraft } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { type AskedAction, ask } from "../dryrun/ask/ask.ts";
 import type { Form } from "../dryrun/ask/question.ts";
 import type { QuestionReader } from "../dryrun/ask/question-reader.ts";
-import type { BacktestEvent } from "../dryrun/backtest/backtest.ts";
-import type { AgentReport, Report } from "../dryrun/backtest/report.ts";
+import { assertKeepable, KeptBacktests, questionDigest, type Supposed } from "../dryrun/backtest/kept-backtests.ts";
 import type { Draft } from "../dryrun/drafts.ts";
 import { type DryRunParts, DryRuns, type Question } from "../dryrun/dry-runs.ts";
 import { MAX_TESTS } from "../dryrun/generate-tests.ts";
@@ -32,9 +31,12 @@ import { type Probe, probe } from "../dryrun/probe.ts";
 import type { TestRun } from "../dryrun/run-tests.ts";
 import type { Seen, TracedCondition, TracedRule } from "../dryrun/trace.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
+import { ActorNames } from "../registry/actor-names.ts";
 import type { Action, Outcome } from "../state/types.ts";
+import type { BacktestRow } from "../store/entities.ts";
 import { ReadOnlyDatabase } from "../store/transaction.ts";
 import { actionFrom } from "./action.ts";
+import { backtestFrom, keptBacktestFrom, questionJson, reportFrom, reportJson } from "./backtest-message.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping, mandateModeMapping, outcomeStatusMapping } from "./enum-mapping.ts";
 import { listDraftFrom } from "./list-service.ts";
@@ -73,8 +75,8 @@ const FORMS: Readonly<Record<Form, QuestionForm>> = {
 
 const MAY_DRAFT: readonly Role[] = [Role.ADMIN, Role.OPERATOR];
 
-function assertMayDraft({ role }: Caller, drafts: readonly MandateDraft[], lists: readonly ListDraft[]): void {
-  if (drafts.length + lists.length === 0 || MAY_DRAFT.includes(role)) return;
+function assertMayDraft({ role }: Caller, isDraft: boolean): void {
+  if (!isDraft || MAY_DRAFT.includes(role)) return;
   const allowed = "admin, operator";
   const text = `a key with role \`${Role[role].toLowerCase()}\` may not try drafts; allowed are ${allowed}`;
   throw new ControlPlaneError(ErrorReason.ROLE_NOT_ALLOWED, text, {
@@ -103,6 +105,15 @@ function draftOf(draft: MandateDraft): Draft {
   return { mandate: draftFrom(draft), replacesMandateId: draft.replacesMandateId };
 }
 
+/** What a backtest supposes, as it comes with a request. */
+type SupposedMessage = Pick<FindBacktestRequest, "drafts" | "archives" | "lists">;
+
+const supposedFrom = ({ drafts, archives, lists }: SupposedMessage): Supposed => ({
+  drafts: drafts.map(draftOf),
+  archives,
+  lists: lists.map(listDraftFrom),
+});
+
 function questionFrom(
   {
     drafts,
@@ -116,7 +127,7 @@ function questionFrom(
   actions: readonly Action[],
   { caller, signal }: CallContext,
 ): Question {
-  assertMayDraft(caller, drafts, lists);
+  assertMayDraft(caller, drafts.length + lists.length > 0);
   return {
     workspaceId: caller.workspaceId,
     agentId: caller.agentId,
@@ -188,70 +199,6 @@ function probeFrom({ outcome, trace, nearestAllow, seq, atMs }: Probe): MessageI
   };
 }
 
-function backtestFrom(event: BacktestEvent): MessageInitShape<typeof BacktestResponseSchema> {
-  switch (event.kind) {
-    case "progress":
-      return { progress: { replayed: BigInt(event.replayed), total: BigInt(event.total) } };
-    case "change": {
-      const { was, now, reasons, ...change } = event.change;
-      const decisions = { was: decisionMapping.toProto[was], now: decisionMapping.toProto[now] };
-      return { change: { ...change, ...decisions, reasons: reasons.map(reasonMessageFrom) } };
-    }
-    case "report":
-      return { report: reportFrom(event.report) };
-  }
-}
-
-function reportFrom({ sinceMs, untilMs, agents, byPeople, ...report }: Report) {
-  return {
-    ...(sinceMs === undefined ? {} : { since: timestampFromMs(sinceMs) }),
-    ...(untilMs === undefined ? {} : { until: timestampFromMs(untilMs) }),
-    ...tallyFrom(report),
-    fromSeq: BigInt(report.fromSeq),
-    toSeq: BigInt(report.toSeq),
-    unchanged: BigInt(report.unchanged),
-    agents: agents.map(({ agentId, name, decisionIds, ...tally }) => ({
-      agentId,
-      name,
-      decisionIds: [...decisionIds],
-      ...tallyFrom(tally),
-    })),
-    byPeople: peopleFrom(byPeople),
-    semanticGuardsReplayed: false,
-    semanticDecisions: BigInt(report.semanticDecisions),
-    deterministicShare: report.deterministicShare,
-    engineVersion: report.engineVersion,
-    policyDigest: report.policyDigest,
-  };
-}
-
-function peopleFrom({ counts, decisionIds }: Report["byPeople"]) {
-  return {
-    approved: BigInt(counts.approved),
-    rejected: BigInt(counts.rejected),
-    pending: BigInt(counts.pending),
-    approvedDecisionIds: [...decisionIds.approved],
-    rejectedDecisionIds: [...decisionIds.rejected],
-    pendingDecisionIds: [...decisionIds.pending],
-  };
-}
-
-function tallyFrom({
-  replayed,
-  stricter,
-  stricterBy,
-  looser,
-  looserBy,
-}: Omit<AgentReport, "agentId" | "name" | "decisionIds">) {
-  return {
-    replayed: BigInt(replayed),
-    stricter: BigInt(stricter),
-    stricterBy: { block: BigInt(stricterBy.block), escalate: BigInt(stricterBy.escalate) },
-    looser: BigInt(looser),
-    looserBy: { allow: BigInt(looserBy.allow), escalate: BigInt(looserBy.escalate) },
-  };
-}
-
 const resultFrom = ({ decision, fires, resetsAtMs }: TestResult) => ({
   decision: decisionMapping.toProto[decision],
   fires,
@@ -313,6 +260,10 @@ export function createDryRunService(options: DryRunServiceOptions): ServiceDefin
   const parts: DryRunParts = { logs, checker, reads: new ReadOnlyDatabase(pool) };
   const dryRuns = new DryRuns(parts);
   const mandateTests = new MandateTests({ ...parts, database });
+  const keptBacktests = new KeptBacktests(database);
+  const names = new ActorNames(pool);
+  const shown = async (row: BacktestRow) =>
+    keptBacktestFrom(row, (await names.find(row.workspaceId, [row.createdBy]))(row.createdBy));
   return defineService(DryRunService, {
     async preflight(request, context) {
       const actions = request.steps.map((step) => hypotheticalFrom(step, request.agentId, context.caller));
@@ -337,20 +288,44 @@ export function createDryRunService(options: DryRunServiceOptions): ServiceDefin
     },
 
     async *backtest(request, { caller, signal }) {
-      assertMayDraft(caller, request.drafts, request.lists);
-      const { since, until, agentId, archives, listChanges } = request;
-      const query = {
-        workspaceId: caller.workspaceId,
-        agentId,
-        archives,
-        signal,
-        drafts: request.drafts.map(draftOf),
-        lists: request.lists.map(listDraftFrom),
-        sinceMs: since && timestampMs(since),
-        untilMs: until && timestampMs(until),
-        listsChanges: listChanges,
-      };
-      for await (const event of dryRuns.backtest(query)) yield backtestFrom(event);
+      assertMayDraft(caller, request.keep || request.drafts.length + request.lists.length > 0);
+      const { workspaceId, keyId: createdBy } = caller;
+      const { since, until, agentId, archives, listChanges, onlyDrafts } = request;
+      const supposed = supposedFrom(request);
+      const window = { sinceMs: since && timestampMs(since), untilMs: until && timestampMs(until) };
+      const query = { ...supposed, ...window, workspaceId, agentId, archives, signal, onlyDrafts };
+      const question = request.keep ? questionJson(request) : undefined;
+      if (question !== undefined) assertKeepable(question);
+      for await (const event of dryRuns.backtest({ ...query, listsChanges: listChanges })) {
+        if (event.kind !== "report" || question === undefined) {
+          yield backtestFrom(event);
+          continue;
+        }
+        const { report } = event;
+        const lastMs = report.untilMs === undefined ? undefined : report.untilMs + 1;
+        const kept = {
+          workspaceId,
+          createdBy,
+          question,
+          agentId,
+          onlyDrafts,
+          sinceMs: window.sinceMs,
+          untilMs: window.untilMs ?? lastMs,
+          questionDigest: questionDigest(supposed),
+          report: reportJson(report),
+        };
+        yield { report: { ...reportFrom(report), backtestId: await keptBacktests.keep(kept, logs.clock.now()) } };
+      }
+    },
+
+    async getBacktest({ backtestId }, { caller: { workspaceId } }) {
+      return { backtest: await shown(await keptBacktests.get(workspaceId, backtestId, logs.clock.now())) };
+    },
+
+    async findBacktest(request, { caller: { workspaceId } }) {
+      const digest = questionDigest(supposedFrom(request));
+      const row = await keptBacktests.last(workspaceId, digest, logs.clock.now());
+      return row === undefined ? {} : { backtest: await shown(row) };
     },
 
     async ask(request, { caller, signal }) {

@@ -126,6 +126,8 @@ export const OPTIONS = {
   adopt: { help: "also take mandates that belong to no pack" },
   "allow-empty": { help: "accept files without a mandate, which archives every mandate of the pack" },
   mine: { help: "only what waits for you" },
+  "only-drafts": { help: "compare with the rules in force, not with what was decided: what the drafts alone change" },
+  keep: { help: "keep the question and its numbers for 30 days, for `backtests show` and the dashboard" },
   off: { help: "end the halt" },
   "rate-limit-key": {
     value: "rate",

@@ -29,7 +29,7 @@ export const mandateBacktest: Command = {
     "where `archives` are mandates in force to decide without. Nothing is written.",
     "Agents with looser decisions come first. Exit code 1 says that some decision would be looser.",
   ],
-  options: ["url", "key-file", "since", "until", "agent"],
+  options: ["url", "key-file", "since", "until", "agent", "only-drafts", "keep"],
   async run(input) {
     const { drafts = [], archives = [] } = await changesFrom(input);
     const now = Date.now();
@@ -37,12 +37,15 @@ export const mandateBacktest: Command = {
     const body = {
       drafts,
       archives,
+      only_drafts: input.has("only-drafts"),
+      keep: input.has("keep"),
       ...(agent_id === undefined ? {} : { agent_id }),
       ...timeFrom(input, "since", now),
       ...timeFrom(input, "until", now),
     };
     const report = await reportOf(input, body);
-    return { lines: linesOf(report), json: report, isRefused: Number(report.looser) > 0 };
+    const kept = typeof report.backtest_id === "string" ? ["", `kept as ${report.backtest_id}`] : [];
+    return { lines: [...linesOf(report), ...kept], json: report, isRefused: Number(report.looser) > 0 };
   },
 };
 

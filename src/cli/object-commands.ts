@@ -272,6 +272,15 @@ const proposals: readonly Command[] = [
   }),
 ];
 
+const backtests: readonly Command[] = [
+  createShow({
+    name: "backtests show",
+    summary: "show a kept backtest: its drafts and its numbers",
+    argument: "backtest",
+    path: at(`${ENFORCE}/backtests`),
+  }),
+];
+
 const mandates: readonly Command[] = [
   createList({
     name: "mandate list",
@@ -808,6 +817,7 @@ export const OBJECT_COMMANDS: readonly Command[] = [
   ...tools,
   ...mandates,
   ...proposals,
+  ...backtests,
   ...LIST_COMMANDS,
   ...APPROVER_COMMANDS,
   ...escalations,

@@ -88,6 +88,9 @@ const ListsScreen = lazy(() => import("./screens/lists/lists.tsx").then(({ Lists
 const ProposalsScreen = lazy(() =>
   import("./screens/proposals/proposals.tsx").then(({ Proposals }) => ({ default: Proposals })),
 );
+const BacktestsScreen = lazy(() =>
+  import("./screens/backtests/backtests.tsx").then(({ Backtests }) => ({ default: Backtests })),
+);
 const LimitsScreen = lazy(() => import("./screens/limits/limits.tsx").then(({ Limits }) => ({ default: Limits })));
 const WebhooksScreen = lazy(() =>
   import("./screens/webhooks/webhooks.tsx").then(({ Webhooks }) => ({ default: Webhooks })),
@@ -142,6 +145,8 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/lists", screen: ListsScreen },
   { path: "/proposals/:id", screen: ProposalsScreen },
   { path: "/proposals", screen: ProposalsScreen },
+  { path: "/backtests/:id", screen: BacktestsScreen },
+  { path: "/backtests", screen: BacktestsScreen },
   { path: "/limits", screen: LimitsScreen },
   { path: "/settings", screen: SettingsScreen },
   { path: "/webhooks/:id", screen: WebhooksScreen },

@@ -23,22 +23,25 @@ export interface Supposition {
 
 /** Maximum number of such states in memory, of which one workspace alone has half: each is as large as the state it decides on. */
 const MAX_LOADED = 4;
+/** Maximum number of dry runs that have a second state, to compare with. */
+const MAX_PAIRS = 2;
 /** Dry runs that have one or wait for it. */
 const MAX_DRY_RUNS = 40;
+/** What a refusal says. */
+const REFUSAL = {
+  size: MAX_DRY_RUNS,
+  unit: "dry runs on a state of their own",
+  advice: "make fewer at once",
+  retryAfterSeconds: 2,
+  refuse: overShare,
+} as const;
 
 /** Loads states that no other request uses, in READ ONLY transactions, for dry runs that cannot use the state in force. */
 export class OwnStates {
   readonly #reads: ReadOnlyDatabase;
   readonly #clock: Pick<DatabaseClock, "now">;
-  readonly #slots = new Slots({
-    name: "dry_runs",
-    permits: MAX_LOADED,
-    size: MAX_DRY_RUNS,
-    unit: "dry runs on a state of their own",
-    advice: "make fewer at once",
-    retryAfterSeconds: 2,
-    refuse: overShare,
-  });
+  readonly #slots = new Slots({ ...REFUSAL, name: "dry_runs", permits: MAX_LOADED });
+  readonly #pairs = new Slots({ ...REFUSAL, name: "dry_run_pairs", permits: MAX_PAIRS });
 
   constructor(reads: ReadOnlyDatabase, clock: Pick<DatabaseClock, "now">) {
     this.#reads = reads;
@@ -65,6 +68,22 @@ export class OwnStates {
   /** Waits for room for a state. Returns the function that releases it. Rejects with OVERLOADED, and when the signal aborts. */
   acquire(holder: Holder, signal: AbortSignal): Promise<Release> {
     return this.#slots.acquire(holder, signal);
+  }
+
+  /** Waits for room for two states. Returns the function that releases both. Rejects as `acquire` does. */
+  async acquirePair(holder: Holder, signal: AbortSignal): Promise<Release> {
+    // First, so that nobody who holds a state waits for a second one.
+    const releasePair = await this.#pairs.acquire(holder, signal);
+    try {
+      const release = await this.#slots.acquire(holder, signal);
+      return () => {
+        release();
+        releasePair();
+      };
+    } catch (error) {
+      releasePair();
+      throw error;
+    }
   }
 
   #load(workspaceId: string, { drafts, lists, atMs }: Supposition, actions: readonly Action[]): Promise<OwnState> {

@@ -321,6 +321,26 @@ export const ProposalEntity = defineEntity({
   },
 });
 
+/** A kept backtest; `question` and `report` are JSON texts in the form of the interface. */
+export const BacktestEntity = defineEntity({
+  name: "Backtest",
+  tableName: "backtest",
+  properties: {
+    workspaceId: p.text().primary(),
+    backtestId: p.text().primary(),
+    question: p.text(),
+    questionDigest: p.text(),
+    sinceMs: p.bigint("number").nullable(),
+    untilMs: p.bigint("number").nullable(),
+    agentId: p.text().nullable(),
+    onlyDrafts: p.boolean(),
+    report: p.text(),
+    createdBy: p.text(),
+    createdAtMs: p.bigint("number"),
+    expiresAtMs: p.bigint("number"),
+  },
+});
+
 /** The generated tests of one version of a mandate; `suite` is JSON text. */
 export const MandateTestEntity = defineEntity({
   name: "MandateTest",
@@ -570,6 +590,7 @@ export const ENTITIES = [
   MandateVersionEntity,
   PackEntity,
   ProposalEntity,
+  BacktestEntity,
   MandateTestEntity,
   EscalationEntity,
   ApproverGroupEntity,
@@ -593,6 +614,7 @@ export type SignInRow = InferEntity<typeof SignInEntity>;
 export type McpServerRow = InferEntity<typeof McpServerEntity>;
 export type McpDefinitionRow = InferEntity<typeof McpDefinitionEntity>;
 export type MandateVersionRow = InferEntity<typeof MandateVersionEntity>;
+export type BacktestRow = InferEntity<typeof BacktestEntity>;
 export type ProposalRow = InferEntity<typeof ProposalEntity>;
 export type EscalationRow = InferEntity<typeof EscalationEntity>;
 export type AuthorityRow = InferEntity<typeof AuthorityEntity>;

@@ -7,6 +7,7 @@ export type IdPrefix =
   | "esc"
   | "mnd"
   | "prp"
+  | "bkt"
   | "dep"
   | "key"
   | "per"

@@ -760,6 +760,26 @@ const ANSWERED = [
     where resolved_by is not null`,
 ];
 
+/** Kept backtests. */
+const BACKTESTS = [
+  `create table backtest (
+    workspace_id text collate "C" not null,
+    backtest_id text collate "C" not null,
+    question text not null,
+    question_digest text collate "C" not null,
+    since_ms bigint,
+    until_ms bigint,
+    agent_id text collate "C",
+    only_drafts boolean not null,
+    report text not null,
+    created_by text collate "C" not null,
+    created_at_ms bigint not null,
+    expires_at_ms bigint not null,
+    primary key (workspace_id, backtest_id)
+  )`,
+  "create index backtest_newest on backtest (workspace_id, question_digest, created_at_ms desc)",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -794,4 +814,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0029-approvers", statements: APPROVERS },
   { name: "0030-leavers", statements: LEAVERS },
   { name: "0031-answered", statements: ANSWERED },
+  { name: "0032-backtests", statements: BACKTESTS },
 ];

@@ -36,7 +36,13 @@ async function measure({ databaseUrl: url }: BenchWorkspace) {
     const none = { drafts: [], lists: [], archives: [], sinceMs: undefined, untilMs: undefined, agentId: undefined };
     const { signal } = new AbortController();
     let report: Report | undefined;
-    for await (const event of dryRuns.backtest({ workspaceId: "bench", ...none, listsChanges: false, signal })) {
+    for await (const event of dryRuns.backtest({
+      workspaceId: "bench",
+      ...none,
+      listsChanges: false,
+      onlyDrafts: false,
+      signal,
+    })) {
       if (event.kind === "report") report = event.report;
       else onProgress();
     }

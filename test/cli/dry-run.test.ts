@@ -139,6 +139,20 @@ describe("agentctl preflight and probe", () => {
     expect(loose.json()).to.deep.include({ looser: 1, stricter: 0 });
   });
 
+  it("backtest what a draft alone changes, and keep it for others to read.", async () => {
+    const drafts = [{ name: "kept", rules: [{ type: "trust", decision: "block", conditions: { below: 100 } }] }];
+    const path = await folder.file("kept.json", JSON.stringify({ drafts }));
+    const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };
+    const { code, stdout } = await agentctl(["mandate", "backtest", path, "--only-drafts", "--keep"], env);
+    expect(code).to.equal(0);
+    const id = /^kept as (bkt_\w+)$/m.exec(stdout)?.[1] ?? "";
+    const { backtest } = (await agentctl(["backtests", "show", id, "--json"], env)).json() as {
+      readonly backtest: { readonly only_drafts: boolean; readonly drafts: readonly { readonly name: string }[] };
+    };
+    expect([backtest.only_drafts, backtest.drafts[0]?.name]).to.deep.equal([true, "kept"]);
+    expect((await agentctl(["backtests", "show", "bkt_none"], env)).stderr).to.include("no backtest");
+  });
+
   it("show how far a backtest is to a person, and nothing of it to a program.", async () => {
     const path = await folder.file("none.json", "{}");
     const env = { AGENTCTL_URL: service.http, AGENTCTL_KEY: service.adminKey };

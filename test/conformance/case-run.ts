@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Answer, CallOptions, Wire } from "../support/wires.ts";
 import { namedSteps, type Step } from "./cases.ts";
-import { unaryMethodOf } from "./methods.ts";
+import { methodOf, streamMethodOf, unaryMethodOf } from "./methods.ts";
 import { createNormalise, type Normalise } from "./normalise.ts";
 import type { SharedService, Workspace } from "./service.ts";
 import { filledIn } from "./template.ts";
@@ -69,10 +69,20 @@ export async function createCaseRun(service: SharedService, wire: Wire): Promise
 
   async function prepareStep(each: string | Step): Promise<void> {
     const step = typeof each === "string" ? { as: each, ...(STEPS[each] ?? missing(each)) } : each;
+    if (methodOf(step.call).methodKind === "server_streaming") return hearStep(step);
     const { code, message, body } = await caseRun.call(step);
     if (code !== "OK") throw new Error(`\`${step.as ?? step.call}\` failed with ${code}: ${message}`);
     normalise(body as JsonValue);
     if (step.as !== undefined) known.set(step.as, body as JsonObject);
+  }
+  /** Reads a stream to its end; the last message is the answer. */
+  async function hearStep(step: Step): Promise<void> {
+    const options = { key: await keyOf(step), signal: new AbortController().signal };
+    let last: JsonValue = {};
+    for await (const message of wire.stream(streamMethodOf(step.call), fill(step.request ?? {}), options))
+      last = message;
+    normalise(last);
+    if (step.as !== undefined) known.set(step.as, last);
   }
   return caseRun;
 }

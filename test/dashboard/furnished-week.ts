@@ -1,5 +1,8 @@
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import { DryRunService } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { startToolsServer, type ToolsServer, tool } from "../gateway/tools-server.ts";
 import { until } from "../support/harness.ts";
 import { ownedBy } from "../support/owned-key.ts";
@@ -47,6 +50,8 @@ export interface WeekIds {
   readonly webhook: string;
   /** Change of a mandate that waits for others. */
   readonly proposal: string;
+  /** Kept backtest of a draft. */
+  readonly backtest: string;
   /** Person who was added and has not signed in. */
   readonly person: string;
 }
@@ -103,12 +108,24 @@ export async function openFurnishedWeek(): Promise<FurnishedWeek> {
     webhook,
     person: person.person_id,
     department,
+    backtest: await addBacktest(admin),
     proposal: await addProposals(acme, mandates.mandate),
   };
   const empty = await service.rest("POST /v1/admin/workspaces", { workspace_id: "empty", name: "Empty" });
   const { secret: emptyKey } = empty as unknown as { readonly secret: string };
   const running = cleanup.move();
   return { dashboard, week, emptyKey, ids, close: () => running.disposeAsync() };
+}
+
+/** Tries a draft on the past, and keeps it; gives its id. */
+async function addBacktest(admin: TestService["admin"]): Promise<string> {
+  const rules = [
+    { type: RuleType.ACTION, decision: Decision.ESCALATE, conditions: { matchActionTypes: ["payments.*", "crm.*"] } },
+  ];
+  const question = { drafts: [{ name: "Payments ask a person", rules }], onlyDrafts: true, keep: true };
+  let id = "";
+  for await (const { report } of admin.client(DryRunService).backtest(question)) id = report?.backtestId ?? id;
+  return id;
 }
 
 /** Lets two others review changes, and proposes one of a mandate and one of a list. */

@@ -321,6 +321,7 @@ describeInBrowser("the mandates", () => {
     await editor().waitFor();
     await page.getByText("The text compiles.").waitFor();
     await page.click("[data-action=backtest]");
+    await page.selectOption("[name=against]", "recorded");
     await page.click("[data-action=start]");
     await page.locator("[data-report]").waitFor();
     expect(await page.locator("[data-action=looser] strong").innerText()).to.equal("1");

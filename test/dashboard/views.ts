@@ -191,6 +191,7 @@ export const VIEWS: readonly View[] = [
     await press("backtest", "[role=dialog] [data-action=start]")(page);
     await press("start", "[data-report]")(page);
   }),
+  { name: "backtest", path: ({ ids }) => `/backtests/${ids.backtest}`, ready: "[data-report] .backtest-change" },
   mandate("mandate-rule", "", ".cm-content", press("add-rule")),
   mandate("mandate-budget", "", ".cm-content", async (page) => {
     await press("add-rule")(page);

@@ -24,7 +24,16 @@ export async function* runBacktest(
   const dryRuns = new DryRuns({ logs, reads: new ReadOnlyDatabase(database.pool), checker });
   const window = { sinceMs: undefined, untilMs: undefined, agentId: undefined };
   const { signal } = new AbortController();
-  const rest = { workspaceId: "default", drafts: [], lists: [], archives: [], listsChanges: false, signal, ...window };
+  const rest = {
+    workspaceId: "default",
+    drafts: [],
+    lists: [],
+    archives: [],
+    listsChanges: false,
+    onlyDrafts: false,
+    signal,
+    ...window,
+  };
   try {
     yield* dryRuns.backtest({ ...rest, ...query });
   } finally {

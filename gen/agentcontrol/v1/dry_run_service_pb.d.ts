@@ -917,6 +917,22 @@ export declare type BacktestRequest = Message<"agentcontrol.v1.BacktestRequest">
    * @generated from field: repeated agentcontrol.v1.ListDraft lists = 7;
    */
   lists: ListDraft[];
+
+  /**
+   * True compares with the decisions of the rules in force now, in place of the recorded ones: what the drafts, archives and lists
+   * alone change. `was` is then the decision without them.
+   *
+   * @generated from field: bool only_drafts = 8;
+   */
+  onlyDrafts: boolean;
+
+  /**
+   * True keeps the question and the numbers of its report for 30 days, the newest 100 of the workspace: `backtest_id` of the report
+   * names them. Roles `admin` and `operator` (ROLE_NOT_ALLOWED). INVALID_FIELD when the question has more than 256 KiB.
+   *
+   * @generated from field: bool keep = 9;
+   */
+  keep: boolean;
 };
 
 /**
@@ -1007,7 +1023,7 @@ export declare type BacktestChange = Message<"agentcontrol.v1.BacktestChange"> &
   agentId: string;
 
   /**
-   * Decision that was made.
+   * Decision that was made; with `only_drafts` the decision without the drafts.
    *
    * @generated from field: agentcontrol.v1.Decision was = 3;
    */
@@ -1026,6 +1042,50 @@ export declare type BacktestChange = Message<"agentcontrol.v1.BacktestChange"> &
    * @generated from field: repeated agentcontrol.v1.Reason reasons = 5;
    */
   reasons: Reason[];
+
+  /**
+   * Name of the agent.
+   *
+   * @generated from field: string agent_name = 6;
+   */
+  agentName: string;
+
+  /**
+   * Action type, as it was sent.
+   *
+   * @generated from field: string action_type = 7;
+   */
+  actionType: string;
+
+  /**
+   * The tool that the action names; unset if it names none.
+   *
+   * @generated from field: optional string tool = 8;
+   */
+  tool?: string | undefined;
+
+  /**
+   * Time of the decision.
+   *
+   * @generated from field: google.protobuf.Timestamp decided_at = 9;
+   */
+  decidedAt?: Timestamp | undefined;
+
+  /**
+   * The argument that fired: the first that a reason of the stricter of the two decisions names, as a path of its members. Unset if
+   * none does.
+   *
+   * @generated from field: optional string argument = 10;
+   */
+  argument?: string | undefined;
+
+  /**
+   * Its value: as it was sent, or as its JSON text where it is an object or an array; texts end after 200 characters. Unset for an
+   * argument that is missing.
+   *
+   * @generated from field: google.protobuf.Value value = 11;
+   */
+  value?: Value | undefined;
 };
 
 /**
@@ -1033,6 +1093,47 @@ export declare type BacktestChange = Message<"agentcontrol.v1.BacktestChange"> &
  * Use `create(BacktestChangeSchema)` to create a new message.
  */
 export declare const BacktestChangeSchema: GenMessage<BacktestChange>;
+
+/**
+ * Numbers of the decisions of one day (UTC) that would be different.
+ *
+ * @generated from message agentcontrol.v1.BacktestDay
+ */
+export declare type BacktestDay = Message<"agentcontrol.v1.BacktestDay"> & {
+  /**
+   * Begin of the day.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * Decisions of the day.
+   *
+   * @generated from field: int64 replayed = 2;
+   */
+  replayed: bigint;
+
+  /**
+   * Decisions that would be stricter, by the decision that would be made.
+   *
+   * @generated from field: agentcontrol.v1.StricterCounts stricter_by = 3;
+   */
+  stricterBy?: StricterCounts | undefined;
+
+  /**
+   * Decisions that would be looser, by the decision that would be made.
+   *
+   * @generated from field: agentcontrol.v1.LooserCounts looser_by = 4;
+   */
+  looserBy?: LooserCounts | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.BacktestDay.
+ * Use `create(BacktestDaySchema)` to create a new message.
+ */
+export declare const BacktestDaySchema: GenMessage<BacktestDay>;
 
 /**
  * Numbers of decisions that would be stricter, by the decision that would be made.
@@ -1337,6 +1438,20 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
    * @generated from field: string policy_digest = 17;
    */
   policyDigest: string;
+
+  /**
+   * The days of the window that have decisions, oldest first.
+   *
+   * @generated from field: repeated agentcontrol.v1.BacktestDay days = 18;
+   */
+  days: BacktestDay[];
+
+  /**
+   * `bkt_…`: the kept backtest. Unset unless `keep` was set.
+   *
+   * @generated from field: optional string backtest_id = 19;
+   */
+  backtestId?: string | undefined;
 };
 
 /**
@@ -1344,6 +1459,204 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
  * Use `create(BacktestReportSchema)` to create a new message.
  */
 export declare const BacktestReportSchema: GenMessage<BacktestReport>;
+
+/**
+ * A backtest that was kept.
+ *
+ * @generated from message agentcontrol.v1.KeptBacktest
+ */
+export declare type KeptBacktest = Message<"agentcontrol.v1.KeptBacktest"> & {
+  /**
+   * `bkt_…`, given by the service.
+   *
+   * @generated from field: string backtest_id = 1;
+   */
+  backtestId: string;
+
+  /**
+   * Its drafts.
+   *
+   * @generated from field: repeated agentcontrol.v1.MandateDraft drafts = 2;
+   */
+  drafts: MandateDraft[];
+
+  /**
+   * Mandates that it left out.
+   *
+   * @generated from field: repeated string archives = 3;
+   */
+  archives: string[];
+
+  /**
+   * Its lists.
+   *
+   * @generated from field: repeated agentcontrol.v1.ListDraft lists = 4;
+   */
+  lists: ListDraft[];
+
+  /**
+   * Start of the window; unset for the first entry of the log.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 5;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * End of the window, exclusive: that of the request, or just after the last decision that there was. Unset without a decision.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 6;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * The only agent that it reports; unset for all.
+   *
+   * @generated from field: optional string agent_id = 7;
+   */
+  agentId?: string | undefined;
+
+  /**
+   * As in the request.
+   *
+   * @generated from field: bool only_drafts = 8;
+   */
+  onlyDrafts: boolean;
+
+  /**
+   * Its numbers, without a row for each agent.
+   *
+   * @generated from field: agentcontrol.v1.BacktestReport report = 9;
+   */
+  report?: BacktestReport | undefined;
+
+  /**
+   * The key or person that ran it, as in `created_by` of a mandate.
+   *
+   * @generated from field: string created_by = 10;
+   */
+  createdBy: string;
+
+  /**
+   * Name of `created_by`.
+   *
+   * @generated from field: optional string created_by_name = 11;
+   */
+  createdByName?: string | undefined;
+
+  /**
+   * Time at which it ended.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 12;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * Time from which it is gone.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 13;
+   */
+  expiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.KeptBacktest.
+ * Use `create(KeptBacktestSchema)` to create a new message.
+ */
+export declare const KeptBacktestSchema: GenMessage<KeptBacktest>;
+
+/**
+ * Request of GetBacktest.
+ *
+ * @generated from message agentcontrol.v1.GetBacktestRequest
+ */
+export declare type GetBacktestRequest = Message<"agentcontrol.v1.GetBacktestRequest"> & {
+  /**
+   * Id of the backtest.
+   *
+   * @generated from field: string backtest_id = 1;
+   */
+  backtestId: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.GetBacktestRequest.
+ * Use `create(GetBacktestRequestSchema)` to create a new message.
+ */
+export declare const GetBacktestRequestSchema: GenMessage<GetBacktestRequest>;
+
+/**
+ * Response of GetBacktest.
+ *
+ * @generated from message agentcontrol.v1.GetBacktestResponse
+ */
+export declare type GetBacktestResponse = Message<"agentcontrol.v1.GetBacktestResponse"> & {
+  /**
+   * The backtest.
+   *
+   * @generated from field: agentcontrol.v1.KeptBacktest backtest = 1;
+   */
+  backtest?: KeptBacktest | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.GetBacktestResponse.
+ * Use `create(GetBacktestResponseSchema)` to create a new message.
+ */
+export declare const GetBacktestResponseSchema: GenMessage<GetBacktestResponse>;
+
+/**
+ * Request of FindBacktest: the question of a backtest without its window.
+ *
+ * @generated from message agentcontrol.v1.FindBacktestRequest
+ */
+export declare type FindBacktestRequest = Message<"agentcontrol.v1.FindBacktestRequest"> & {
+  /**
+   * As in BacktestRequest.
+   *
+   * @generated from field: repeated agentcontrol.v1.MandateDraft drafts = 1;
+   */
+  drafts: MandateDraft[];
+
+  /**
+   * As in BacktestRequest.
+   *
+   * @generated from field: repeated string archives = 2;
+   */
+  archives: string[];
+
+  /**
+   * As in BacktestRequest.
+   *
+   * @generated from field: repeated agentcontrol.v1.ListDraft lists = 3;
+   */
+  lists: ListDraft[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.FindBacktestRequest.
+ * Use `create(FindBacktestRequestSchema)` to create a new message.
+ */
+export declare const FindBacktestRequestSchema: GenMessage<FindBacktestRequest>;
+
+/**
+ * Response of FindBacktest.
+ *
+ * @generated from message agentcontrol.v1.FindBacktestResponse
+ */
+export declare type FindBacktestResponse = Message<"agentcontrol.v1.FindBacktestResponse"> & {
+  /**
+   * The last backtest of this question; unset if none was kept.
+   *
+   * @generated from field: agentcontrol.v1.KeptBacktest backtest = 1;
+   */
+  backtest?: KeptBacktest | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.FindBacktestResponse.
+ * Use `create(FindBacktestResponseSchema)` to create a new message.
+ */
+export declare const FindBacktestResponseSchema: GenMessage<FindBacktestResponse>;
 
 /**
  * Actions that were decided before the tested one.
@@ -2535,7 +2848,8 @@ export declare const DryRunService: GenService<{
    * window. Everything else stays as the log records it: status, authority, permissions, tool policies, used approvals,
    * semantic verdicts. Sends progress every few hundred milliseconds, with `list_changes` every changed decision, and the
    * report last. Leaving the stream stops the work. MANDATE_INVALID when a draft does not compile, MANDATE_NOT_FOUND when
-   * it replaces a mandate that is not in force.
+   * it replaces a mandate that is not in force. With `only_drafts` it reports what the drafts alone change. With `keep` it
+   * writes, unlike the other dry runs: the question and its numbers are kept for GetBacktest.
    *
    * @generated from rpc agentcontrol.v1.DryRunService.Backtest
    */
@@ -2543,6 +2857,27 @@ export declare const DryRunService: GenService<{
     methodKind: "server_streaming";
     input: typeof BacktestRequestSchema;
     output: typeof BacktestResponseSchema;
+  },
+  /**
+   * Returns a backtest that was kept: its question and its numbers. Asked again, the question lists the decisions.
+   * BACKTEST_NOT_FOUND when the workspace has none with this id, or it is expired.
+   *
+   * @generated from rpc agentcontrol.v1.DryRunService.GetBacktest
+   */
+  getBacktest: {
+    methodKind: "unary";
+    input: typeof GetBacktestRequestSchema;
+    output: typeof GetBacktestResponseSchema;
+  },
+  /**
+   * Finds the last backtest that was kept of the same drafts, archives and lists, over any window.
+   *
+   * @generated from rpc agentcontrol.v1.DryRunService.FindBacktest
+   */
+  findBacktest: {
+    methodKind: "unary";
+    input: typeof FindBacktestRequestSchema;
+    output: typeof FindBacktestResponseSchema;
   },
   /**
    * Answers a question about the policy: what an agent may do, who may make a call, which limits apply, why a decision was

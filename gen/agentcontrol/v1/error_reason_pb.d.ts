@@ -947,6 +947,15 @@ export enum ErrorReason {
   NOTIFICATIONS_NOT_CONFIGURED = 161,
 
   /**
+   * The workspace keeps no backtest with this id; it may be expired.
+   * Example: "no backtest `bkt_1`".
+   * NOT_FOUND, 404.
+   *
+   * @generated from enum value: ERROR_REASON_BACKTEST_NOT_FOUND = 162;
+   */
+  BACKTEST_NOT_FOUND = 162,
+
+  /**
    * An entry of the log is missing, or is not as it was sealed: someone changed the database behind the service.
    * Example: "entry 12 of the log of `default` does not hash to its leaf; verify the log with `agentctl vault verify`".
    * DATA_LOSS, 500.

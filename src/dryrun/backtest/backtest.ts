@@ -1,3 +1,4 @@
+import type { JsonObject } from "@bufbuild/protobuf";
 import { ErrorReason, invalidField, notFound } from "../../errors.ts";
 import { receiptFrom } from "../../log/receipts.ts";
 import type { LongChecker } from "../../policy/long/checker.ts";
@@ -13,8 +14,9 @@ import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
 import { applyDrafts, applyLists, type Draft, notInForce } from "../drafts.ts";
 import type { OwnStates } from "../own-state.ts";
 import { Pace } from "../pace.ts";
-import { type MakeLongChecks, type Recorded, Replay } from "./replay.ts";
-import { type Report, ReportBuilder } from "./report.ts";
+import { type FiredArgument, firedArgument } from "./fired-argument.ts";
+import { type MakeLongChecks, type Recorded, Replay, type Replayed } from "./replay.ts";
+import { type Compared, type Report, ReportBuilder } from "./report.ts";
 import { type PlacedChange, Stretch, type StretchEntry } from "./stretch.ts";
 
 /** Query of a backtest. */
@@ -32,6 +34,8 @@ export interface BacktestQuery {
   /** The only agent to report; undefined for all. */
   readonly agentId: string | undefined;
   readonly listsChanges: boolean;
+  /** Compares with the decisions of the rules in force now, in place of the recorded ones. */
+  readonly onlyDrafts: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -39,9 +43,15 @@ export interface BacktestQuery {
 export interface Change {
   readonly decisionId: string;
   readonly agentId: string;
+  readonly agentName: string;
+  readonly actionType: string;
+  readonly tool: string | undefined;
+  readonly atMs: number;
   readonly was: Decision;
   readonly now: Decision;
   readonly reasons: readonly PolicyReason[];
+  /** The argument that the reasons of the stricter of the two decisions name first; undefined if they name none. */
+  readonly fired: FiredArgument | undefined;
 }
 
 /** A message of a backtest. */
@@ -66,7 +76,11 @@ const PROGRESS_MS = 250;
  */
 export async function* backtest(parts: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
   const { workspaceId, signal } = query;
-  const release = await parts.ownStates.acquire({ workspaceId }, signal).catch((error: unknown) => {
+  const { ownStates } = parts;
+  const acquired = query.onlyDrafts
+    ? ownStates.acquirePair({ workspaceId }, signal)
+    : ownStates.acquire({ workspaceId }, signal);
+  const release = await acquired.catch((error: unknown) => {
     if (!signal.aborted) throw error;
   });
   if (release === undefined) return;
@@ -80,10 +94,14 @@ export async function* backtest(parts: BacktestParts, query: BacktestQuery): Asy
 }
 
 async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {
-  const { workspaceId, agentId, signal, listsChanges } = query;
-  const state = await reads.snapshot((reader) => loadSnapshot(reader, workspaceId));
+  const { workspaceId, agentId, signal, listsChanges, onlyDrafts } = query;
+  const { state, without } = await reads.snapshot(async (reader) => ({
+    state: await loadSnapshot(reader, workspaceId),
+    without: onlyDrafts ? await loadSnapshot(reader, workspaceId) : undefined,
+  }));
   await applyLists(state, query.lists);
   supposeRules(state, query);
+  if (without !== undefined) supposeRules(without, { drafts: [], archives: [] });
   if (agentId !== undefined && !state.agents.has(agentId)) {
     throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
   }
@@ -91,9 +109,11 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
   const { fromSeq, toSeq } = await boundsOf(stretch, state, query);
   const lastAtMs = await stretch.timeOf(fromSeq - 1);
   const replay = new Replay(state, { seq: fromSeq, lastAtMs });
+  const base = without && new Replay(without, { seq: fromSeq, lastAtMs });
+  const replays = base === undefined ? [replay] : [replay, base];
   for await (const change of stretch.changesBefore(fromSeq)) {
     if (signal.aborted) return;
-    replay.change(change);
+    for (const each of replays) each.change(change);
   }
   const builder = new ReportBuilder();
   const longChecks: MakeLongChecks = (missing) => checker.run({ workspaceId }, missing, signal);
@@ -102,33 +122,31 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
   const pace = new Pace();
   yield { kind: "progress", replayed: 0, total };
   let done = 0;
-  for await (const page of pagesOf({ stretch, replay, pace }, fromSeq, toSeq)) {
+  for await (const page of pagesOf({ stretch, replays, pace }, fromSeq, toSeq)) {
     done += page.length;
     for (const step of page) {
       if (signal.aborted) return;
       if ("change" in step) {
-        replay.change(step);
+        for (const each of replays) each.change(step);
         continue;
       }
       if ("outcome" in step) {
-        replay.report(step.outcome);
+        for (const each of replays) each.report(step.outcome);
         continue;
       }
       const { entry, body } = step;
-      if (!replay.isReady(entry.atMs)) await stretch.within((reader) => replay.complete(reader, entry));
+      for (const each of replays) {
+        if (!each.isReady(entry.atMs)) await stretch.within((reader) => each.complete(reader, entry));
+      }
       const replayed = await replay.decide(step, longChecks);
+      const before = await base?.decide(step, longChecks);
       if (agentId === undefined || body.action.agent_id === agentId) {
-        const comparison = builder.add(replayed, entry.atMs);
+        const compared = comparedWith(replayed, before);
+        const comparison = builder.add(compared, entry.atMs);
         if (listsChanges && (comparison === "stricter" || comparison === "looser")) {
-          const { now, reasons } = replayed;
-          const change = {
-            decisionId: body.decision_id,
-            agentId: body.action.agent_id,
-            was: body.decision,
-            now,
-            reasons,
-          };
-          yield { kind: "change", change };
+          const { reasons } = comparison === "stricter" ? replayed : (before ?? body);
+          const fired = firedArgument(reasons, body.action.metadata as JsonObject | undefined);
+          yield { kind: "change", change: { ...changeFrom(compared, state, entry.atMs), fired } };
         }
       }
       await pace.turn();
@@ -143,8 +161,33 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
   yield { kind: "report", report: builder.build({ fromSeq, toSeq, policyDigest: replay.policyDigest, agents }) };
 }
 
+/** Joins a decision with the one that it is compared with: without the drafts, or as it was recorded. */
+function comparedWith(replayed: Replayed, before: Replayed | undefined): Compared {
+  const was = before?.now ?? replayed.body.decision;
+  return { ...replayed, was, isSemantic: replayed.isSemantic || before?.isSemantic === true };
+}
+
+function changeFrom(
+  { body, was, now, reasons }: Compared,
+  { agents }: WorkspaceState,
+  atMs: number,
+): Omit<Change, "fired"> {
+  const { agent_id: agentId, action_type: actionType, tool } = body.action;
+  return {
+    decisionId: body.decision_id,
+    agentId,
+    agentName: agents.get(agentId)?.registration.name ?? "",
+    actionType,
+    tool: tool ?? undefined,
+    atMs,
+    was,
+    now,
+    reasons,
+  };
+}
+
 /** Puts the rules of a backtest in force in a state of its own. */
-function supposeRules(state: WorkspaceState, { drafts, archives }: BacktestQuery): void {
+function supposeRules(state: WorkspaceState, { drafts, archives }: Pick<BacktestQuery, "drafts" | "archives">): void {
   for (const [index, id] of archives.entries()) {
     if (!state.policies.mandates.has(id)) throw notInForce(`archives[${index}]`, id);
   }
@@ -168,16 +211,20 @@ type Step = Recorded | PlacedChange | { readonly outcome: SealedOutcome };
 /** Parts of a running backtest. */
 interface Running {
   readonly stretch: Stretch;
-  readonly replay: Replay;
+  /** Under the drafts, and without them if that is asked. */
+  readonly replays: readonly Replay[];
   readonly pace: Pace;
 }
 
 /** Reads the window page by page, and what its decisions depend on. */
-function pagesOf({ stretch, replay, pace }: Running, from: number, before: number): AsyncGenerator<readonly Step[]> {
+function pagesOf({ stretch, replays, pace }: Running, from: number, before: number): AsyncGenerator<readonly Step[]> {
   const read = async (reader: Reader, entries: readonly StretchEntry[]): Promise<readonly Step[]> => {
     const steps = entries.flatMap(stepsFrom);
-    const unknown = steps.flatMap((step) => ("body" in step ? replay.unknownAuthority(step.body) : []));
-    replay.learn(await stretch.authorityFacts(reader, [...new Set(unknown)]));
+    const unknown = steps.flatMap((step) =>
+      "body" in step ? replays.flatMap((each) => each.unknownAuthority(step.body)) : [],
+    );
+    const facts = await stretch.authorityFacts(reader, [...new Set(unknown)]);
+    for (const each of replays) each.learn(facts);
     return steps;
   };
   return stretch.pages(from, before, read, pace);

@@ -1,10 +1,15 @@
 import { SEVERITY } from "../../policy/severity.ts";
+import type { Decision } from "../../policy/types.ts";
 import type { AgentState } from "../../state/agents.ts";
 import type { EscalationStatus } from "../../state/escalations.ts";
 import type { Replayed } from "./replay.ts";
 
 /** Version of the rules' semantics: changes when a rule would decide a recorded action differently. */
 const ENGINE_VERSION = "1";
+
+const DAY_MS = 86_400_000;
+/** Maximum number of days of a report, the last ones. */
+const MAX_DAYS = 400;
 
 /** Maximum number of decisions that a report names behind one of its numbers. */
 const MAX_IDS = 20;
@@ -33,6 +38,17 @@ export interface AgentReport extends Readonly<Tally> {
   readonly decisionIds: readonly string[];
 }
 
+/** Numbers of one day. */
+export interface DayReport extends Readonly<Tally> {
+  /** Its begin in UTC, epoch milliseconds. */
+  readonly atMs: number;
+}
+
+/** A decision, replayed, with the decision that it is compared with. */
+export interface Compared extends Replayed {
+  readonly was: Decision;
+}
+
 /** Answers of people to stricter decisions: the number of each status, and the first ones in the order of the log. */
 interface ByPeople {
   readonly counts: Readonly<Record<EscalationStatus, number>>;
@@ -57,6 +73,8 @@ export interface Report extends Readonly<Tally> {
   readonly stricter: number;
   readonly looser: number;
   readonly agents: readonly AgentReport[];
+  /** Days with decisions, oldest first: at most the last 400. */
+  readonly days: readonly DayReport[];
   readonly byPeople: ByPeople;
   readonly semanticDecisions: number;
   readonly deterministicShare: number;
@@ -91,27 +109,30 @@ export class ReportBuilder {
     counts: { approved: 0, rejected: 0, pending: 0 },
     decisionIds: { approved: [] as string[], rejected: [] as string[], pending: [] as string[] },
   };
+  readonly #days = new Map<number, Tally>();
   #semantic = 0;
   #sinceMs: number | undefined;
   #untilMs: number | undefined;
   #asked: AskedDecision[] = [];
 
-  /** Counts one decision, and compares it with the recorded one. */
-  add({ body, now, isSemantic }: Replayed, atMs: number): Comparison {
+  /** Counts one decision, and compares it with what it was. */
+  add({ body, was, now, isSemantic }: Compared, atMs: number): Comparison {
     this.#sinceMs ??= atMs;
     this.#untilMs = atMs;
     const agent = this.#agentOf(body.action.agent_id);
     this.#all.replayed += 1;
     agent.replayed += 1;
+    const day = this.#dayOf(atMs);
+    day.replayed += 1;
     if (isSemantic) {
       this.#semantic += 1;
       return "semantic";
     }
-    const change = SEVERITY[now] - SEVERITY[body.decision];
+    const change = SEVERITY[now] - SEVERITY[was];
     if (change === 0) return "unchanged";
     const ids = change > 0 ? agent.stricterIds : agent.looserIds;
     if (ids.length < MAX_IDS) ids.push(body.decision_id);
-    for (const tally of [this.#all, agent]) {
+    for (const tally of [this.#all, agent, day]) {
       if (change > 0) tally.stricterBy[now as "block" | "escalate"] += 1;
       else tally.looserBy[now as "allow" | "escalate"] += 1;
     }
@@ -154,10 +175,23 @@ export class ReportBuilder {
       untilMs: this.#untilMs,
       unchanged: replayed - stricter - looser - semanticDecisions,
       agents: rows.sort((a, b) => b.looser - a.looser || b.stricter - a.stricter || (a.agentId < b.agentId ? -1 : 1)),
+      days: [...this.#days].map(([atMs, tally]) => ({ atMs, ...tally })),
       byPeople: this.#byPeople,
       deterministicShare: replayed === 0 ? 1 : (replayed - semanticDecisions) / replayed,
       engineVersion: ENGINE_VERSION,
     };
+  }
+
+  /** Decisions come in the order of the log, so the first day is the oldest. */
+  #dayOf(atMs: number): Tally {
+    const start = atMs - (atMs % DAY_MS);
+    const known = this.#days.get(start);
+    if (known !== undefined) return known;
+    const made = newTally();
+    this.#days.set(start, made);
+    const [oldest] = this.#days.keys();
+    if (this.#days.size > MAX_DAYS && oldest !== undefined) this.#days.delete(oldest);
+    return made;
   }
 
   #agentOf(agentId: string): AgentTally {

@@ -21,6 +21,7 @@ const SCREENS = [
   "mandates",
   "lists",
   "proposals",
+  "backtests",
   "limits",
   "settings",
   "webhooks",

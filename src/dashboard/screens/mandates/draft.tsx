@@ -26,13 +26,16 @@ import { Part } from "../../kit/part.tsx";
 import { lineAt } from "../../kit/text-place.ts";
 import { useMayChange } from "../../session.ts";
 import { useUnsaved } from "../../unsaved.tsx";
-import { Backtest } from "./backtest.tsx";
+import { questionOf } from "../backtests/question.ts";
 import { completeMandate, type Known } from "./completion.ts";
 import { Editor } from "./editor.tsx";
 import { readMandateText, type TextFault, textFromMandate, withMember } from "./mandate-text.ts";
 import { ProposedNote } from "./proposed-note.tsx";
 import { Publish } from "./publish.tsx";
 
+const BacktestDialog = lazy(() =>
+  import("../backtests/backtest-dialog.tsx").then(({ BacktestDialog: dialog }) => ({ default: dialog })),
+);
 const RuleForm = lazy(() => import("./rule-form.tsx").then(({ RuleForm: form }) => ({ default: form })));
 
 const START = `name: large payments need a person
@@ -131,7 +134,9 @@ export function Draft({ current, onPublished }: DraftProps) {
         />
       ) : null}
       {open === "backtest" && read.definition !== undefined ? (
-        <Backtest definition={read.definition} replaces={base?.mandateId} onClose={() => setOpen(undefined)} />
+        <Part what="the backtest">
+          <BacktestDialog question={questionOf(read.definition, base?.mandateId)} onClose={() => setOpen(undefined)} />
+        </Part>
       ) : null}
       {open === "rule" ? (
         <Part what="the form">

@@ -1,10 +1,6 @@
 import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { isMap, isScalar, isSeq, type Node, parseDocument, stringify } from "yaml";
-import {
-  type Mandate,
-  type MandateDefinition,
-  MandateDefinitionSchema,
-} from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type MandateDefinition, MandateDefinitionSchema } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { indexAt, offsetInScalar, scalarAt } from "../../../notation/yaml-place.ts";
 import { type Place, placeIn, placeOfNode } from "../../kit/text-place.ts";
 import { messageFromRest, restFromMessage } from "./rest-form.ts";
@@ -72,8 +68,11 @@ function ordered(value: JsonValue): JsonValue {
   return Object.fromEntries(members.map(([name, member]) => [name, name === "value" ? member : ordered(member)]));
 }
 
+/** The members of a mandate that its author writes. */
+export type Written = Omit<MandateDefinition, "$typeName" | "$unknown">;
+
 /** Takes from a mandate what its author wrote. */
-export function definitionOf(mandate: Mandate | MandateDefinition): Omit<MandateDefinition, "$typeName" | "$unknown"> {
+export function definitionOf(mandate: Written): Written {
   const { name, description, scope, departmentId, agentId, priority, mode, rules } = mandate;
   return {
     name,
@@ -88,7 +87,7 @@ export function definitionOf(mandate: Mandate | MandateDefinition): Omit<Mandate
 }
 
 /** Writes a mandate as YAML, without unset members. */
-export function textFromMandate(mandate: Mandate | MandateDefinition): string {
+export function textFromMandate(mandate: Written): string {
   const definition = create(MandateDefinitionSchema, definitionOf(mandate));
   const json = restFromMessage(MandateDefinitionSchema, definition);
   const written = Object.entries(json).filter(([member, value]) => DEFAULTS[member] !== value);

@@ -17,6 +17,8 @@ import type { FormValues } from "../../kit/form-values.ts";
 import { Message } from "../../kit/message.tsx";
 import { toldProposal } from "../../kit/proposed.ts";
 import type { Call } from "../../kit/use-change.ts";
+import { LastBacktest } from "../backtests/last-backtest.tsx";
+import { questionOf } from "../backtests/question.ts";
 import { DiffView } from "./diff-view.tsx";
 import { definitionOf, textFromMandate } from "./mandate-text.ts";
 
@@ -44,6 +46,7 @@ export function Publish({ base, before, definition, onPublished, onProposed, onC
   const newer = useNewerVersion(base);
   const fields = definitionOf(definition);
   const after = useMemo(() => textFromMandate(definition), [definition]);
+  const question = useMemo(() => questionOf(definition, base?.mandateId), [definition, base]);
   const publish = async (call: Call, values: FormValues): Promise<Published> => {
     const request = { ...fields, note: values.text("note") };
     if (base === undefined) return call(createMandate, request);
@@ -78,6 +81,7 @@ export function Publish({ base, before, definition, onPublished, onProposed, onC
         </div>
       )}
       <DiffView before={newer === undefined ? before : textFromMandate(newer)} after={after} />
+      <LastBacktest question={question} />
       <VersionNote />
     </ChangeDialog>
   );

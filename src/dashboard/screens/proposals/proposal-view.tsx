@@ -1,7 +1,9 @@
 import { useQuery } from "@connectrpc/connect-query";
+import { lazy, useMemo } from "react";
 import { Link } from "wouter";
+import { DryRunService } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { ListService } from "../../../../gen/agentcontrol/v1/list_service_pb.js";
-import { MandateService } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type MandateDefinition, MandateService } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { type GetProposalResponse, ProposalService } from "../../../../gen/agentcontrol/v1/proposal_service_pb.js";
 import { type Proposal, ProposalStatus } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { Actor } from "../../kit/actor.tsx";
@@ -9,20 +11,31 @@ import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
 import { NamedField } from "../../kit/form.tsx";
 import { Message } from "../../kit/message.tsx";
+import { Part } from "../../kit/part.tsx";
 import { changeText } from "../../kit/proposed.ts";
 import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Fault, Loading } from "../../kit/states.tsx";
 import { Time } from "../../kit/time.tsx";
+import { useRefresh } from "../../kit/use-refresh.ts";
 import { useMayChange, useSession } from "../../session.ts";
 import "../../styles/mandates.css";
 import "../../styles/proposals.css";
+import { LastBacktest } from "../backtests/last-backtest.tsx";
+import type { BacktestQuestion } from "../backtests/use-backtest.ts";
+import { definitionOf } from "../mandates/mandate-text.ts";
 import { ProposalChange } from "./proposal-change.tsx";
 import { Accepted, ProposalState } from "./proposal-state.tsx";
+
+const BacktestDialog = lazy(() =>
+  import("../backtests/backtest-dialog.tsx").then(({ BacktestDialog: dialog }) => ({ default: dialog })),
+);
 
 const { acceptProposal, getProposal, listProposals, rejectProposal } = ProposalService.method;
 const PROPOSALS: ScreenPlace = { title: "Proposals", href: "/proposals" };
 const MAX_TITLE = 80;
+/** Drafts that a backtest takes. */
+const MAX_MANDATES = 200;
 /** Milliseconds between two reads while it waits. */
 const REFRESH_MS = 10_000;
 /** What an answer changes. */
@@ -64,6 +77,7 @@ export function ProposalView({ proposalId }: { readonly proposalId: string }) {
           <About proposal={proposal} note={data.note} />
           <Answers proposal={proposal} cannotAccept={data.cannotAccept} />
           <ProposalChange read={data} proposal={proposal} />
+          <Tried read={data} />
         </>
       )}
     </ScreenFrame>
@@ -124,6 +138,54 @@ function About({ proposal, note }: { readonly proposal: Proposal; readonly note:
         </>
       )}
     </dl>
+  );
+}
+
+/** Returns what to suppose to try a proposal on the past; undefined for one that changes no decision, or more than is read. */
+function questionFrom({ mandates, mandateCount, list }: GetProposalResponse): BacktestQuestion | undefined {
+  if (mandateCount > mandates.length || mandateCount > MAX_MANDATES) return undefined;
+  const lists =
+    list?.kind !== undefined && list.values.length === list.count
+      ? [{ name: list.name, kind: list.kind, values: list.values }]
+      : [];
+  if (mandateCount + lists.length === 0) return undefined;
+  return {
+    lists,
+    drafts: mandates.flatMap(({ after, mandateId }) => (after === undefined ? [] : draftsOf(after, mandateId))),
+    archives: mandates.flatMap(({ after, mandateId = "" }) => (after === undefined ? [mandateId] : [])),
+  };
+}
+
+const draftsOf = (after: MandateDefinition, mandateId: string | undefined) => [
+  { ...definitionOf(after), ...(mandateId !== undefined && { replacesMandateId: mandateId }) },
+];
+
+/** What the last backtest of the change came to, and the button for another. */
+function Tried({ read }: { readonly read: GetProposalResponse }) {
+  const mayTry = useMayChange();
+  const refresh = useRefresh();
+  const question = useMemo(() => questionFrom(read), [read]);
+  if (!mayTry || question === undefined || read.proposal?.status !== ProposalStatus.PENDING) return null;
+  return (
+    <section className="stack" aria-label="On the past">
+      <h2>On the past</h2>
+      <LastBacktest question={question} />
+      <div className="row">
+        <DialogButton action="backtest" label="Try on the past …">
+          {(close) => (
+            <Part what="the backtest">
+              <BacktestDialog
+                question={question}
+                onClose={() => {
+                  close();
+                  refresh(DryRunService.method.findBacktest);
+                }}
+              />
+            </Part>
+          )}
+        </DialogButton>
+      </div>
+    </section>
   );
 }
 

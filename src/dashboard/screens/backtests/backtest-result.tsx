@@ -1,3 +1,5 @@
+import { toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
 import type {
@@ -8,23 +10,18 @@ import type {
 } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { DecisionBadge } from "../../kit/badge.tsx";
-import { VirtualList } from "../../kit/lists/virtual-list.tsx";
+import { type Column, ColumnList } from "../../kit/lists/column-list.tsx";
 import { Message } from "../../kit/message.tsx";
 import { Shown } from "../../kit/shown.tsx";
+import { Time } from "../../kit/time.tsx";
+import { BacktestChart } from "./backtest-chart.tsx";
+import { isLooser } from "./direction.ts";
 
 const ROW_HEIGHT = 64;
+/** Characters of a value. */
+const MAX_VALUE = 120;
 const FIRST_AGENTS = 25;
 const MORE_AGENTS = 100;
-
-/** Strictness of decisions. */
-const RANK: Readonly<Record<number, number>> = {
-  [Decision.ALLOW]: 0,
-  [Decision.ESCALATE]: 1,
-  [Decision.BLOCK]: 2,
-};
-
-/** Tests whether the new decision is looser than the recorded one. */
-export const isLooser = ({ was, now }: BacktestChange): boolean => (RANK[now] ?? 0) < (RANK[was] ?? 0);
 
 type Direction = "looser" | "stricter";
 /** Answer of a person to a decision that would be stricter. */
@@ -107,6 +104,7 @@ export function BacktestResult({ report, changes }: BacktestResultProps) {
           <span className="hint">of {replayed.toLocaleString("en")} decisions</span>
         </li>
       </ul>
+      {looser + stricter === 0n ? null : <BacktestChart days={report.days} />}
       {semanticDecisions === 0n ? null : (
         <p className="hint">
           {semanticDecisions.toLocaleString("en")} that a semantic rule covers are left out, since no model is asked;
@@ -127,14 +125,15 @@ export function BacktestResult({ report, changes }: BacktestResultProps) {
         <>
           <h3>{headingOf(selection, agents)}</h3>
           <Shortened selection={selection} report={report} listed={listed.length} changes={changes.length} />
-          <VirtualList
+          <ColumnList
             items={listed}
-            idOf={({ decisionId }) => decisionId}
+            idOf={idOf}
             rowHeight={ROW_HEIGHT}
             label="Changed decisions"
-          >
-            {(each) => <ListedRow listed={each} />}
-          </VirtualList>
+            columns={COLUMNS}
+            className="backtest-changes"
+            rowClassName="backtest-change"
+          />
         </>
       )}
     </div>
@@ -360,23 +359,59 @@ function Shortened({ selection: { answer }, report: { looser, stricter, byPeople
   );
 }
 
-function ListedRow({ listed: { decisionId, change } }: { readonly listed: Listed }) {
-  return (
-    <div className="test-row">
-      {change === undefined ? null : (
-        <>
-          <DecisionBadge decision={change.was} /> <span aria-hidden>→</span>
-          <span className="visually-hidden">would be</span> <DecisionBadge decision={change.now} />
-        </>
-      )}
-      <Link href={`/decisions/${decisionId}`}>
-        <code>{decisionId}</code>
+const idOf = ({ decisionId }: Listed): string => decisionId;
+
+const COLUMNS: readonly Column<Listed>[] = [
+  { title: "Decision", cell: ({ change }) => <Decisions change={change} /> },
+  {
+    title: "Agent",
+    cell: ({ change }) => (change === undefined ? null : <Shown text={change.agentName || change.agentId} />),
+  },
+  {
+    title: "Action",
+    cell: ({ decisionId, change }) => (
+      <Link href={`/decisions/${decisionId}`} className="backtest-action">
+        {change === undefined ? <code>{decisionId}</code> : <Shown text={change.actionType} />}
       </Link>
-      {change?.reasons.slice(0, 1).map(({ message }) => (
-        <span key={message} className="hint">
-          <Message text={message} />
-        </span>
-      ))}
-    </div>
+    ),
+  },
+  { title: "Why", cell: ({ change }) => <Why change={change} /> },
+  { title: "Decided", cell: ({ change }) => (change === undefined ? null : <Time at={change.decidedAt} />) },
+];
+
+interface ChangeProps {
+  readonly change: BacktestChange | undefined;
+}
+
+function Decisions({ change }: ChangeProps) {
+  if (change === undefined) return null;
+  return (
+    <span className="backtest-decisions">
+      <DecisionBadge decision={change.was} /> <span aria-hidden>→</span>
+      <span className="visually-hidden">would be</span> <DecisionBadge decision={change.now} />
+    </span>
+  );
+}
+
+/** Writes the value of an argument as it was sent; undefined for one that was not. */
+function valueText({ value }: BacktestChange): string | undefined {
+  if (value === undefined) return undefined;
+  const json = toJson(ValueSchema, value);
+  return typeof json === "string" ? json : JSON.stringify(json);
+}
+
+/** The argument that fired with its value; else the first reason. */
+function Why({ change }: ChangeProps) {
+  if (change === undefined) return null;
+  const { argument, reasons } = change;
+  if (argument === undefined) return reasons[0] === undefined ? null : <Message text={reasons[0].message} />;
+  const value = valueText(change);
+  return (
+    <>
+      <span className="hint">
+        <Shown text={argument} />
+      </span>{" "}
+      {value === undefined ? "not sent" : <Shown text={value.slice(0, MAX_VALUE)} />}
+    </>
   );
 }
