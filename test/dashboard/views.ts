@@ -270,6 +270,7 @@ export const VIEWS: readonly View[] = [
   empty("mandates", TITLE),
   empty("lists", TITLE),
   empty("proposals", TITLE),
+  empty("backtests", TITLE),
   empty("approver-groups", TITLE),
   empty("webhooks", TITLE),
   empty("vault", "[data-panel=checkpoint]"),
