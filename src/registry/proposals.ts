@@ -371,16 +371,15 @@ const linesOf = (reader: Reader, workspaceId: string, by: string, rows: readonly
 
 /** Returns FOUR_EYES for one who is, or counts as the same party as, the author or one who accepted before. */
 function fourEyes(lines: PartyLines, row: ListedRow, by: string): ControlPlaneError | undefined {
-  const refused = (why: string): ControlPlaneError => {
-    const message = `${why} proposal \`${row.proposalId}\`; it needs others to accept it`;
-    return new ControlPlaneError(ErrorReason.FOUR_EYES, message, { proposal_id: row.proposalId });
-  };
-  if (row.createdBy === by) return refused("you made");
+  const proposal = `proposal \`${row.proposalId}\``;
+  const refused = (why: string): ControlPlaneError =>
+    new ControlPlaneError(ErrorReason.FOUR_EYES, `${why}; others have to accept it`, { proposal_id: row.proposalId });
+  if (row.createdBy === by) return refused(`you made ${proposal}`);
   const others = acceptancesOf(row).map((each) => each.by);
   const author = lines.shared(by, [row.createdBy]);
-  if (author !== undefined) return refused(`you count as ${author}, as the one does who made`);
+  if (author !== undefined) return refused(`you and the author of ${proposal} count as one: ${author}`);
   const other = lines.shared(by, others);
-  return other === undefined ? undefined : refused(`you count as ${other}, as one does who accepted`);
+  return other === undefined ? undefined : refused(`you and one who accepted ${proposal} count as one: ${other}`);
 }
 
 /** Throws what `fourEyes` returns. */

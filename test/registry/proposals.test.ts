@@ -283,10 +283,11 @@ describe("proposals", () => {
         const { proposals } = await test.proposals.listProposals({ mine: true }, caller);
         return [read.cannotAccept, proposals.some((each) => each.proposalId === proposalId)];
       };
-      const made = `proposal \`${proposalId}\`; it needs others to accept it`;
-      expect(await told(person("ann"))).to.deep.equal([`you made ${made}`, false]);
+      const made = `proposal \`${proposalId}\``;
+      const others = "others have to accept it";
+      expect(await told(person("ann"))).to.deep.equal([`you made ${made}; ${others}`, false]);
       expect(await told(annsKey)).to.deep.equal([
-        `you count as owner \`${person("ann").keyId}\`, as the one does who made ${made}`,
+        `you and the author of ${made} count as one: owner \`${person("ann").keyId}\`; ${others}`,
         false,
       ]);
       expect(await told(person("ben", Role.OPERATOR))).to.deep.equal([undefined, true]);
