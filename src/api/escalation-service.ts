@@ -267,18 +267,17 @@ export function createEscalationService(parts: EscalationServiceParts): ServiceD
     },
     async *watchEscalations({ cursor: first }, context) {
       let cursor = first;
-      for await (const change of watchEscalations(await watchContext(context), first)) {
-        if (change === undefined) {
+      for await (const changes of watchEscalations(await watchContext(context), first)) {
+        if (changes === undefined) {
           yield { change: ChangeKind.HEARTBEAT, cursor, at: timestampFromMs(logs.clock.now()) };
           continue;
         }
-        cursor = String(change.seq);
-        yield {
-          change: CHANGE_KINDS[change.kind],
-          escalation: await shown(change.escalation, context.caller),
-          cursor,
-          at: timestampFromMs(change.atMs),
-        };
+        const found = changes.map(({ escalation }) => escalation);
+        const escalations = await shownAll(found, context.caller);
+        for (const [index, { seq, kind, atMs }] of changes.entries()) {
+          cursor = String(seq);
+          yield { change: CHANGE_KINDS[kind], escalation: escalations[index], cursor, at: timestampFromMs(atMs) };
+        }
       }
     },
     async listEscalations(request, { caller }) {

@@ -27,6 +27,10 @@ export interface EscalationChange {
 /** Characters of an entry up to which a wait keeps its escalation in memory. A larger one is read again when it is resolved. */
 const MAX_KEPT = 16_384;
 
+/** Pending escalations that a watch yields together, unless their entries have more characters: their names are read at once. */
+const MAX_TOGETHER = 50;
+const MAX_CHARACTERS_TOGETHER = 65_536;
+
 /** Dependencies and options of a stream of escalations. */
 export interface WatchContext {
   readonly log: WorkspaceLog;
@@ -41,13 +45,30 @@ function changeFrom({ seq, kind, atMs, ...row }: EscalationChangeRow): Escalatio
   return { seq, kind, atMs, escalation: kind === "resolved" ? escalation : asPending(escalation) };
 }
 
-/** Yields the escalations created before an index that are pending when they are read, oldest first. */
-async function* pendingBefore({ pool, log, feed }: WatchContext, before: number): AsyncGenerator<EscalationChangeRow> {
+function* togetherIn(rows: readonly EscalationChangeRow[]): Generator<readonly EscalationChangeRow[]> {
+  let together: EscalationChangeRow[] = [];
+  let characters = 0;
+  for (const row of rows) {
+    together.push(row);
+    characters += row.body.length;
+    if (together.length < MAX_TOGETHER && characters < MAX_CHARACTERS_TOGETHER) continue;
+    yield together;
+    together = [];
+    characters = 0;
+  }
+  if (together.length > 0) yield together;
+}
+
+/** Yields the escalations created before an index that are pending when they are read, oldest first, some together. */
+async function* pendingBefore(
+  { pool, log, feed }: WatchContext,
+  before: number,
+): AsyncGenerator<readonly EscalationChangeRow[]> {
   for (let from = 0; ; ) {
     const values = [log.workspaceId, from, before, MAX_FEED_PAGE, MAX_FEED_BYTES];
     const read = () => stored(pool.query<EscalationChangeRow>({ ...readPendingEscalations, values }));
     const { rows } = await feed.changes.inTurn(read);
-    yield* rows;
+    yield* togetherIn(rows);
     const last = rows.at(-1);
     if (last === undefined) return;
     from = last.seq + 1;
@@ -56,23 +77,23 @@ async function* pendingBefore({ pool, log, feed }: WatchContext, before: number)
 
 /**
  * Streams every change of every escalation once, in the order of the log: first the backlog after the cursor (for an
- * empty cursor, the pending escalations), then new changes. `undefined` is a heartbeat.
+ * empty cursor, the pending escalations), then new changes. Pending escalations come some together. `undefined` is a heartbeat.
  */
 export async function* watchEscalations(
   context: WatchContext,
   cursor: string,
-): AsyncGenerator<EscalationChange | undefined> {
+): AsyncGenerator<readonly EscalationChange[] | undefined> {
   const { feed, heartbeatMs, signal } = context;
   const after = indexFromCursor(cursor);
   let isPendingShown = after !== undefined;
   await settleExpired(context);
   for await (const next of feed.changes.watch(feed.all, { after, heartbeatMs, signal })) {
-    if (!("isBeat" in next)) yield changeFrom(next);
+    if (!("isBeat" in next)) yield [changeFrom(next)];
     else if (isPendingShown) yield undefined;
     else {
       // The first heartbeat tells where new changes begin.
       isPendingShown = true;
-      for await (const row of pendingBefore(context, next.seq + 1)) yield changeFrom(row);
+      for await (const rows of pendingBefore(context, next.seq + 1)) yield rows.map(changeFrom);
       // Shows at once that nothing else is pending.
       yield undefined;
     }

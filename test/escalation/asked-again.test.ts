@@ -92,9 +92,9 @@ describe("an action that is asked for again", () => {
     let isLive = false;
     const read = async (count: number) => {
       const stream = watchEscalations(workspace.watchOn(workspace.replicas[1] as Replica, caller.signal, 20), cursor);
-      for await (const change of stream) {
+      for await (const together of stream) {
         isLive = true;
-        if (change !== undefined) changes.push(change);
+        changes.push(...(together ?? []));
         if (changes.length === count) break;
       }
     };

@@ -105,11 +105,11 @@ describe("the time of an escalation", () => {
       const escalationId = await workspace.escalate();
       const caller = new AbortController();
       const stream = watchEscalations(workspace.watchOn(replicas[1] as Replica, caller.signal, 60_000), "");
-      expect((await stream.next()).value).to.include({ kind: "created" });
+      expect((await stream.next()).value?.[0]).to.include({ kind: "created" });
       expect((await stream.next()).value).to.equal(undefined);
       const ended = stream.next();
       expiries.forEach((expiry, index) => void expiry.start((replicas[index] as Replica).logs));
-      const change = (await ended).value;
+      const change = (await ended).value?.[0];
       expect(change).to.include({ kind: "resolved" });
       expect(change?.escalation).to.include({ escalationId, status: "rejected", resolvedBy: "expiry" });
       expect(change?.escalation.resolvedAtMs).to.be.at.least(change?.escalation.expiresAtMs ?? 0);

@@ -74,8 +74,9 @@ describe("extending an escalation", () => {
     })();
     const watching = (async () => {
       const watch = workspace.watchOn(workspace, ending.signal);
-      for await (const next of watchEscalations(watch, String(seq - 1)))
-        if (next?.escalation.escalationId === escalationId) kinds.push(`${next.kind} ${next.escalation.expiresAtMs}`);
+      for await (const together of watchEscalations(watch, String(seq - 1)))
+        for (const { kind, escalation } of together ?? [])
+          if (escalation.escalationId === escalationId) kinds.push(`${kind} ${escalation.expiresAtMs}`);
     })().catch(() => undefined);
     await until(() => waited.length === 1);
     const { escalation } = await extend(escalationId, 100);
@@ -89,8 +90,9 @@ describe("extending an escalation", () => {
     const backlog: string[] = [];
     const again = new AbortController();
     const reading = (async () => {
-      for await (const next of watchEscalations(workspace.watchOn(other, again.signal), "0"))
-        if (next?.escalation.escalationId === escalationId) backlog.push(`${next.kind} ${next.escalation.expiresAtMs}`);
+      for await (const together of watchEscalations(workspace.watchOn(other, again.signal), "0"))
+        for (const { kind, escalation } of together ?? [])
+          if (escalation.escalationId === escalationId) backlog.push(`${kind} ${escalation.expiresAtMs}`);
     })().catch(() => undefined);
     await until(() => backlog.length === 3);
     expect(backlog.slice(0, 2)).to.deep.equal([`created ${expiryOf(escalation)}`, `updated ${expiryOf(escalation)}`]);

@@ -24,8 +24,8 @@ describe("watching escalations", () => {
   ): Promise<EscalationChange[]> {
     const caller = new AbortController();
     const changes: EscalationChange[] = [];
-    for await (const change of watchEscalations(workspace.watchOn(replica, caller.signal, 20), cursor)) {
-      if (change !== undefined) changes.push(change);
+    for await (const together of watchEscalations(workspace.watchOn(replica, caller.signal, 20), cursor)) {
+      changes.push(...(together ?? []));
       if (isEnough(changes)) break;
     }
     return changes;
@@ -120,6 +120,18 @@ describe("watching escalations", () => {
       const changes = await watched(workspace, cursor, ({ length }) => length === count);
       expect(changes.map(shown)).to.deep.equal(whole);
     }
+  });
+
+  it("yields what is pending some together, bounded by number and size, so that their names are read at once.", async () => {
+    const escalate = (content: string) => workspace.escalate(workspace, content);
+    for (let number = 0; number < 60; number++) await escalate(`${number}`);
+    for (let number = 0; number < 3; number++) await escalate(`${number}`.padEnd(40_000, "x"));
+    const sizes: number[] = [];
+    for await (const together of watchEscalations(workspace.watchOn(workspace, new AbortController().signal), "")) {
+      if (together === undefined) break;
+      sizes.push(together.length);
+    }
+    expect(sizes).to.deep.equal([50, 12, 1]);
   });
 
   it("sends heartbeats while nothing happens.", async () => {
