@@ -1,11 +1,11 @@
 import { OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentOrder, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityStatus } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { LimitOrder, MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import {
   Decision,
   DecisionPath,
-  ListKind,
   OutcomeStatus,
   ProposalKind,
   ProposalStatus,

@@ -1,31 +1,25 @@
 import { TransportProvider } from "@connectrpc/connect-query";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { Tooltip } from "radix-ui";
-import { lazy, type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
 import { FocusReturn } from "./kit/focus-return.tsx";
 import { Part } from "./kit/part.tsx";
 import { Empty, Fault, Loading } from "./kit/states.tsx";
 import { Announcements } from "./kit/toast.tsx";
 import { FollowEscalations } from "./live/use-escalations.tsx";
+import { INVITE_PATH, Invite } from "./screens/invite.tsx";
+import { SignIn } from "./screens/sign-in.tsx";
 import { SCREENS } from "./screens.tsx";
-import { INVITE_PATH, type OidcOffer, readSession, type Session, SessionContext } from "./session.ts";
+import { type OidcOffer, readSession, type Session, SessionContext } from "./session.ts";
 import { Shell } from "./shell.tsx";
 import { createQueryClient, createTransport } from "./transport.ts";
 import { UnsavedGuard } from "./unsaved.tsx";
 import { useUpgrade } from "./use-upgrade.ts";
 
-const Invite = lazy(() => import("./screens/invite.tsx").then(({ Invite: screen }) => ({ default: screen })));
-const SignIn = lazy(() => import("./screens/sign-in.tsx").then(({ SignIn: screen }) => ({ default: screen })));
-
 /** The dashboard: an invite, which needs no sign-in, or what is behind the sign-in. */
 export function App() {
-  if (window.location.pathname !== INVITE_PATH) return <SignedInApp />;
-  return (
-    <Part what="the invite">
-      <Invite />
-    </Part>
-  );
+  return window.location.pathname === INVITE_PATH ? <Invite /> : <SignedInApp />;
 }
 
 /** The sign-in, or the screens. */
@@ -42,13 +36,7 @@ function SignedInApp() {
   const leave = useCallback(() => setSession(null), []);
   if (fault !== undefined) return <Fault error={fault} />;
   if (session === undefined) return <Loading what="the sign-in" />;
-  if (session === null) {
-    return (
-      <Part what="the sign-in">
-        <SignIn oidc={oidc} onSignedIn={setSession} />
-      </Part>
-    );
-  }
+  if (session === null) return <SignIn oidc={oidc} onSignedIn={setSession} />;
   return <Screens key={session.csrfToken} session={session} leave={leave} />;
 }
 

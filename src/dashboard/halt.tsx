@@ -1,15 +1,11 @@
 import { useQuery } from "@connectrpc/connect-query";
-import { lazy, useState } from "react";
+import { useState } from "react";
 import { AdminService } from "../../gen/agentcontrol/v1/admin_service_pb.js";
-import type { HaltDialogProps } from "./halt-dialogs.tsx";
 import { Button } from "./kit/button.tsx";
-import { Part } from "./kit/part.tsx";
+import { Confirm } from "./kit/change-dialog.tsx";
 import { useMayChange, useSession } from "./session.ts";
 
-const HaltDialog = lazy(() => import("./halt-dialogs.tsx").then(({ HaltDialog: dialog }) => ({ default: dialog })));
-const ResumeDialog = lazy(() => import("./halt-dialogs.tsx").then(({ ResumeDialog: dialog }) => ({ default: dialog })));
-
-const { getWorkspace } = AdminService.method;
+const { getWorkspace, updateWorkspace } = AdminService.method;
 /** Milliseconds after which a halt by someone else is seen. */
 const REFRESH_MS = 5_000;
 
@@ -30,7 +26,7 @@ export function HaltButton() {
       <Button action="halt" onClick={() => setIsAsking(true)}>
         Halt
       </Button>
-      {isAsking ? <HaltWindow name="halt" onClose={() => setIsAsking(false)} /> : null}
+      {isAsking ? <HaltDialog onClose={() => setIsAsking(false)} /> : null}
     </>
   );
 }
@@ -50,21 +46,50 @@ export function HaltBanner() {
           End the halt
         </Button>
       ) : null}
-      {isAsking ? <HaltWindow name="resume" onClose={() => setIsAsking(false)} /> : null}
+      {isAsking ? <ResumeDialog onClose={() => setIsAsking(false)} /> : null}
     </div>
   );
 }
 
-/** Dialog of the halt that is open. */
-export interface HaltWindowProps extends HaltDialogProps {
-  readonly name: "halt" | "resume";
+/** Properties of the dialogs of the halt. */
+export interface HaltDialogProps {
+  readonly onClose: () => void;
 }
 
-/** Asks before the workspace is halted, or before its halt ends. */
-export function HaltWindow({ name, onClose }: HaltWindowProps) {
+/** Halts the workspace after a confirmation. */
+export function HaltDialog({ onClose }: HaltDialogProps) {
+  const { workspaceId } = useSession().session;
   return (
-    <Part what="the dialog" fallback={null}>
-      {name === "halt" ? <HaltDialog onClose={onClose} /> : <ResumeDialog onClose={onClose} />}
-    </Part>
+    <Confirm
+      title="Halt the workspace"
+      submit="Halt"
+      change={(call) => call(updateWorkspace, { workspaceId, halted: true })}
+      refreshes={[getWorkspace]}
+      done="The workspace is halted: every action is blocked."
+      onClose={onClose}
+    >
+      <p>
+        Every action of every agent in <strong>{workspaceId}</strong> is blocked at once: on open streams, through the
+        gateway and in hooks. Approvals that are given meanwhile run nothing. Trust and limits stay as they are, and you
+        can end the halt at any time.
+      </p>
+    </Confirm>
+  );
+}
+
+/** Ends the halt of the workspace after a confirmation. */
+export function ResumeDialog({ onClose }: HaltDialogProps) {
+  const { workspaceId } = useSession().session;
+  return (
+    <Confirm
+      title="End the halt"
+      submit="End the halt"
+      change={(call) => call(updateWorkspace, { workspaceId, halted: false })}
+      refreshes={[getWorkspace]}
+      done="The halt is over: the mandates decide again."
+      onClose={onClose}
+    >
+      <p>Agents can act again, within the mandates in force. Approvals that are still usable can run their actions.</p>
+    </Confirm>
   );
 }

@@ -74,9 +74,6 @@ export async function signIn(key: string): Promise<Session> {
   return sessionFrom((await response.json()) as SessionJson);
 }
 
-/** Path of the page of an invite. */
-export const INVITE_PATH = "/invite";
-
 /** A key that an invite made, shown this once. */
 export interface InvitedKey {
   /** Name of its person; undefined if they have none. */

@@ -10,8 +10,7 @@ import {
 import { Client, credentials } from "@grpc/grpc-js";
 import { expect } from "chai";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { ListService, type PutListResponse } from "../../gen/agentcontrol/v1/list_service_pb.js";
-import { ListKind } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { ListKind, ListService, type PutListResponse } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import {
   connectOutcome,
   grpcDecode,

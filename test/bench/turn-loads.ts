@@ -1,8 +1,7 @@
 /* What an agent or an operator can send, and what an upstream can answer, that is large in each way. */
 import { create, toBinary } from "@bufbuild/protobuf";
 import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { PutListRequestSchema } from "../../gen/agentcontrol/v1/list_service_pb.js";
-import { ListKind } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { ListKind, PutListRequestSchema } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { type Ask, ATTACKS, repeated, type Send } from "./attacks.ts";
 import type { HeavyAnswer } from "./turn-upstreams.ts";
 

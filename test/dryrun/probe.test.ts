@@ -3,8 +3,9 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { ConditionSeen, type Probe, TracedConditionSchema } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
+import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { MandateMode, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, ListKind } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import {
   actionRule,
   callerWith,

@@ -1,6 +1,7 @@
 import { expect } from "chai";
+import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, ListKind } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { type Replica, withWorkspace } from "../support/harness.ts";
 import { type ListReplica, runList } from "./list-run.ts";
 import { assertIntact, readLog } from "./stored-log.ts";

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, ListKind } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { canonicalJson } from "../../src/tree/canonical.ts";
 import { coldState, comparable, foldedState } from "../log/comparable.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
-import { Decision, ListKind, ProposalKind, ProposalStatus } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
+import { Decision, ProposalKind, ProposalStatus } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { coldState, comparable, foldedState } from "../log/comparable.ts";
 import { assertIntact, readLog } from "../log/stored-log.ts";
 import { actionRule, attempt, callerWith, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";

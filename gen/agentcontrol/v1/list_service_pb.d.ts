@@ -2,10 +2,10 @@
 // @generated from file agentcontrol/v1/list_service.proto (package agentcontrol.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { ListKind, Proposal } from "./resources_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Proposal } from "./resources_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/list_service.proto.
@@ -523,6 +523,48 @@ export declare type RemoveListValuesResponse = Message<"agentcontrol.v1.RemoveLi
  * Use `create(RemoveListValuesResponseSchema)` to create a new message.
  */
 export declare const RemoveListValuesResponseSchema: GenMessage<RemoveListValuesResponse>;
+
+/**
+ * Way in which the values of a list are read and compared.
+ *
+ * @generated from enum agentcontrol.v1.ListKind
+ */
+export enum ListKind {
+  /**
+   * Never accepted, never returned.
+   *
+   * @generated from enum value: LIST_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Texts. A text is in the list if both have the same form after NFKC, without case, invisible characters and surrounding blanks.
+   *
+   * @generated from enum value: LIST_KIND_TEXT = 1;
+   */
+  TEXT = 1,
+
+  /**
+   * Host names and IP addresses, or `*.x` for x and everything below it. Names of other scripts compare as A-labels (`xn--…`). A
+   * text is read as a host, with or without a port, or as a URL whose host counts.
+   *
+   * @generated from enum value: LIST_KIND_HOST = 2;
+   */
+  HOST = 2,
+
+  /**
+   * Domains of e-mail addresses, or `*.x` for x and everything below it. A text is read as one address, with or without a display
+   * name, whose domain counts.
+   *
+   * @generated from enum value: LIST_KIND_EMAIL_DOMAIN = 3;
+   */
+  EMAIL_DOMAIN = 3,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.ListKind.
+ */
+export declare const ListKindSchema: GenEnum<ListKind>;
 
 /**
  * Named lists of values that conditions of mandates compare with: the operators `in_list` and `not_in_list`. A change is one entry

@@ -5,7 +5,8 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { MandateDefinition } from "./mandate_service_pb.js";
-import type { ListKind, Proposal } from "./resources_pb.js";
+import type { ListKind } from "./list_service_pb.js";
+import type { Proposal } from "./resources_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/proposal_service.proto.

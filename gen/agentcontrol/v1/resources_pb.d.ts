@@ -1288,48 +1288,6 @@ export enum LimitKind {
 export declare const LimitKindSchema: GenEnum<LimitKind>;
 
 /**
- * Way in which the values of a list are read and compared.
- *
- * @generated from enum agentcontrol.v1.ListKind
- */
-export enum ListKind {
-  /**
-   * Never accepted, never returned.
-   *
-   * @generated from enum value: LIST_KIND_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * Texts. A text is in the list if both have the same form after NFKC, without case, invisible characters and surrounding blanks.
-   *
-   * @generated from enum value: LIST_KIND_TEXT = 1;
-   */
-  TEXT = 1,
-
-  /**
-   * Host names and IP addresses, or `*.x` for x and everything below it. Names of other scripts compare as A-labels (`xn--…`). A
-   * text is read as a host, with or without a port, or as a URL whose host counts.
-   *
-   * @generated from enum value: LIST_KIND_HOST = 2;
-   */
-  HOST = 2,
-
-  /**
-   * Domains of e-mail addresses, or `*.x` for x and everything below it. A text is read as one address, with or without a display
-   * name, whose domain counts.
-   *
-   * @generated from enum value: LIST_KIND_EMAIL_DOMAIN = 3;
-   */
-  EMAIL_DOMAIN = 3,
-}
-
-/**
- * Describes the enum agentcontrol.v1.ListKind.
- */
-export declare const ListKindSchema: GenEnum<ListKind>;
-
-/**
  * Kind of a proposed change, named after the call that proposed it.
  *
  * @generated from enum agentcontrol.v1.ProposalKind

@@ -1,6 +1,6 @@
 import { lazy, type ReactNode, useCallback, useEffect, useState } from "react";
 import { useLocation } from "wouter";
-import { HaltWindow } from "../halt.tsx";
+import { HaltDialog, ResumeDialog } from "../halt.tsx";
 import { Icon } from "../kit/icon.tsx";
 import { Part } from "../kit/part.tsx";
 import { areShortcutsOn, isTyping } from "../kit/shortcuts.ts";
@@ -29,7 +29,8 @@ export function FindWindows({ children }: { readonly children: ReactNode }) {
           <KeysDialog onClose={close} />
         </Part>
       ) : null}
-      {open === "halt" || open === "resume" ? <HaltWindow name={open} onClose={close} /> : null}
+      {open === "halt" ? <HaltDialog onClose={close} /> : null}
+      {open === "resume" ? <ResumeDialog onClose={close} /> : null}
     </FindWindowsContext>
   );
 }

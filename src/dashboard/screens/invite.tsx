@@ -3,8 +3,11 @@ import { Button } from "../kit/button.tsx";
 import { CopyButton } from "../kit/copy.tsx";
 import { Shown } from "../kit/shown.tsx";
 import { Announcements } from "../kit/toast.tsx";
-import { INVITE_PATH, type InvitedKey, openInvite } from "../session.ts";
+import { type InvitedKey, openInvite } from "../session.ts";
 import "../theme.ts";
+
+/** Address of the page. */
+export const INVITE_PATH = "/invite";
 
 /** Shows a person the key of their invite, without a sign-in. The link is used up by the button, not by its opening. */
 export function Invite() {

@@ -1,4 +1,4 @@
-import { ListKind } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import { ListKind } from "../../../../gen/agentcontrol/v1/list_service_pb.js";
 
 /** Kinds of lists, each with its name and what its values are. */
 export const LIST_KINDS = [

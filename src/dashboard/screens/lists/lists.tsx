@@ -1,7 +1,11 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Link } from "wouter";
-import { type List, type ListListsResponse, ListService } from "../../../../gen/agentcontrol/v1/list_service_pb.js";
-import type { ListKind } from "../../../../gen/agentcontrol/v1/resources_pb.js";
+import {
+  type List,
+  type ListKind,
+  type ListListsResponse,
+  ListService,
+} from "../../../../gen/agentcontrol/v1/list_service_pb.js";
 import { ChangeDialog } from "../../kit/change-dialog.tsx";
 import { DialogButton } from "../../kit/dialog.tsx";
 import { AreaField, SelectField, TextField } from "../../kit/form.tsx";
