@@ -105,7 +105,7 @@ function draftOf(draft: MandateDraft): Draft {
   return { mandate: draftFrom(draft), replacesMandateId: draft.replacesMandateId };
 }
 
-/** What a backtest supposes, as it comes with a request. */
+/** Suppositions of a backtest, in its request. */
 type SupposedMessage = Pick<FindBacktestRequest, "drafts" | "archives" | "lists">;
 
 const supposedFrom = ({ drafts, archives, lists }: SupposedMessage): Supposed => ({

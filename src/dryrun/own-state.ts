@@ -27,7 +27,7 @@ const MAX_LOADED = 4;
 const MAX_PAIRS = 2;
 /** Dry runs that have one or wait for it. */
 const MAX_DRY_RUNS = 40;
-/** What a refusal says. */
+/** Bound and words of a refusal. */
 const REFUSAL = {
   size: MAX_DRY_RUNS,
   unit: "dry runs on a state of their own",

@@ -171,7 +171,7 @@ export interface ReportRow {
   /** RFC 3339 UTC. */
   readonly at: string;
   readonly decision: string;
-  /** What was asked, how and why it was decided, in sentences. */
+  /** The action, the decision and its reasons, in sentences. */
   readonly told: readonly string[];
   readonly leafHash: string;
 }

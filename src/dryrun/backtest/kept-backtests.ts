@@ -14,7 +14,7 @@ const MAX_KEPT = 100;
 /** Maximum bytes of a question that is kept, as JSON. */
 const MAX_QUESTION_BYTES = 262_144;
 
-/** What a backtest supposes. */
+/** Suppositions of a backtest: drafts, mandates to leave out, lists. */
 export interface Supposed {
   readonly drafts: readonly Draft[];
   readonly archives: readonly string[];

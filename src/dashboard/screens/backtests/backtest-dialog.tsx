@@ -21,7 +21,7 @@ const DAY_MS = 86_400_000;
 
 /** Properties of the dialog. */
 export interface BacktestDialogProps {
-  /** What is supposed: drafts, mandates to leave out, lists. */
+  /** Drafts, mandates to leave out, and lists. */
   readonly question: BacktestQuestion;
   readonly onClose: () => void;
 }

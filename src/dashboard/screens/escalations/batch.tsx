@@ -91,7 +91,7 @@ interface ApproveDialogProps {
 
 function ApproveDialog({ selected: all, onClose, onDone }: ApproveDialogProps) {
   const resolveAll = useResolveAll();
-  // What waits for others stays as it is. The choice stands while the dialog is open.
+  // Leaves out escalations that wait for others. The choice stands while the dialog is open.
   const [selected] = useState(() => all.filter((each) => standingOn(each) === undefined));
   const left = all.length - selected.length;
   const kinds = useMemo(() => kindsOf(selected), [selected]);

@@ -38,7 +38,7 @@ const MAX_TITLE = 80;
 const MAX_MANDATES = 200;
 /** Milliseconds between two reads while it waits. */
 const REFRESH_MS = 10_000;
-/** What an answer changes. */
+/** Queries to refresh after an answer. */
 const REFRESHES = [
   getProposal,
   listProposals,
@@ -160,7 +160,7 @@ const draftsOf = (after: MandateDefinition, mandateId: string | undefined) => [
   { ...definitionOf(after), ...(mandateId !== undefined && { replacesMandateId: mandateId }) },
 ];
 
-/** What the last backtest of the change came to, and the button for another. */
+/** Result of the last backtest of the change, and the button for another. */
 function Tried({ read }: { readonly read: GetProposalResponse }) {
   const mayTry = useMayChange();
   const refresh = useRefresh();
