@@ -2,6 +2,7 @@
  * Load by clients that exist: grpc-js for streams, and for unary calls where h2load is not installed; Node's own HTTP client
  * for REST where wrk is not. They share the load process, whose cost is shown beside what it measures.
  */
+import { once } from "node:events";
 import { Agent, request as httpRequest } from "node:http";
 import { text } from "node:stream/consumers";
 import { type ClientDuplexStream, credentials, Client as GrpcClient, Metadata, type ServiceError } from "@grpc/grpc-js";
@@ -180,9 +181,10 @@ function converse(
 
 /** Starts streams on a connection each. */
 export function startStreams({ targets, streams, inFlight }: Extract<Source, { kind: "stream" }>): Lanes {
+  const sources = targets.map((target) => ({ target, templates: requestsOf(target.agentIds).map(streamBytes) }));
   const lanes = Array.from({ length: streams }, (_, lane) => {
-    const target = targets[lane % targets.length] as Target;
-    return { client: connect(target), target, templates: requestsOf(target.agentIds).map(streamBytes) };
+    const { target, templates } = sources[lane % sources.length] as (typeof sources)[number];
+    return { client: connect(target), target, templates };
   });
   const runLane = (lane: number, context: LaneContext): Promise<void> => {
     const { client, target, templates } = lanes[lane] as (typeof lanes)[number];
@@ -193,6 +195,26 @@ export function startStreams({ targets, streams, inFlight }: Extract<Source, { k
     );
   };
   return runLanes(streams, runLane, () => closeAll(lanes.map(({ client }) => client)));
+}
+
+/**
+ * Opens streams on a connection each. They have got a reply, the same for all, when this resolves, and stay open without another
+ * request until they are disposed of.
+ */
+export async function openStreams(target: Target, count: number): Promise<Disposable> {
+  const [message] = requestsOf(target.agentIds.slice(0, 1)).map(streamBytes) as [Buffer];
+  const clients = Array.from({ length: count }, () => connect(target));
+  const streams = clients.map((client) => client.makeBidiStreamRequest(STREAM_PATH, asIs, asIs, metadataOf(target)));
+  const replies = streams.map((stream) => once(stream, "data"));
+  for (const stream of streams) stream.write(message);
+  await Promise.all(replies);
+  return {
+    [Symbol.dispose]() {
+      // Told of their end as of a failure.
+      for (const stream of streams) stream.on("error", () => undefined).cancel();
+      closeAll(clients);
+    },
+  };
 }
 
 /** Posts JSON over REST and reads the text of the reply. Rejects for any status but 200. */

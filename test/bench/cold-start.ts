@@ -11,7 +11,7 @@ export interface ColdStart {
   readonly listeningMs: number;
   /** Milliseconds from then, when the first request was sent, until it was answered. */
   readonly firstDecisionMs: number;
-  /** Actions in the velocity window of the workspace, the first one included. */
+  /** Actions in the fullest window of the workspace, the first one included. */
   readonly inWindow: number;
   readonly service: BenchService;
 }
@@ -40,8 +40,8 @@ async function countInWindow({ server, grpc }: BenchService, decisionId: string)
   const { receipt } = (await response.json()) as {
     receipt: { authorisation: { collective_limits: { scope: string; count: string | number }[] } };
   };
-  const limit = receipt.authorisation.collective_limits.find(({ scope }) => scope === "workspace");
-  return Number(limit?.count);
+  const limits = receipt.authorisation.collective_limits.filter(({ scope }) => scope === "workspace");
+  return Math.max(...limits.map(({ count }) => Number(count)));
 }
 
 /** Starts the service on a workspace that no process has in memory, and times its first decision. */

@@ -3,22 +3,20 @@ import { measureBudgets } from "./budgets.ts";
 import { startChild } from "./child.ts";
 import { measureDashboard } from "./dashboard.ts";
 import { measureFootprint } from "./footprint.ts";
+import { measureGrowth } from "./growth.ts";
 import { measureNotifications } from "./notifications.ts";
 import { type BenchOptions, optionsFrom } from "./options.ts";
 import { measurePeer } from "./peer.ts";
 import { startBenchPostgres } from "./postgres.ts";
 import { checksTable, holds } from "./report.ts";
-import { measureScale } from "./scale.ts";
 import { measureThroughput, type PartReport } from "./throughput.ts";
 import { measureTurns } from "./turns.ts";
 import { measureVault } from "./vault.ts";
-import { measureWindow } from "./window.ts";
 import { measureWorkers } from "./workers.ts";
 
 const PARTS = {
   throughput: measureThroughput,
-  scale: measureScale,
-  window: measureWindow,
+  growth: measureGrowth,
   vault: measureVault,
   footprint: measureFootprint,
   turns: measureTurns,

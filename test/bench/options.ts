@@ -2,8 +2,7 @@ import { parseArgs } from "node:util";
 
 const PARTS = [
   "throughput",
-  "scale",
-  "window",
+  "growth",
   "vault",
   "footprint",
   "turns",
@@ -15,20 +14,30 @@ const PARTS = [
 /** A part of the benchmark. The peer is measured only when asked for, since it is installed for the run. */
 export type Part = (typeof PARTS)[number] | "peer";
 
+/** Sizes that a workspace grows to, each by itself. */
+export interface Growth {
+  readonly mandates: number;
+  readonly agents: number;
+  readonly entries: number;
+  readonly streams: number;
+  /** Actions in the window of a limit. */
+  readonly actions: number;
+}
+
 /** How the benchmark runs. */
 export interface BenchOptions {
   /** Seconds that each figure is measured for, after a warm-up of a third of it. Default 5. */
   readonly seconds: number;
-  /** Alternating rounds of service and baseline, of which the median counts. Default 3, with the peer 9. */
+  /** Alternating rounds of service and baseline, of which the median counts. Default 3, for the peer or growth alone 9. */
   readonly rounds: number;
   /** Default all; `--quick` takes throughput alone, `--peer` the comparison with Cerbos alone. */
   readonly parts: readonly Part[];
-  /** What the scale part grows to; `--shrink` divides all three, for trying the benchmark itself. */
-  readonly scale: { readonly mandates: number; readonly agents: number; readonly entries: number };
+  /** What the growth part grows to; `--shrink` divides it, for trying the benchmark itself. */
+  readonly growth: Growth;
+  /** Entries of the large log of the vault part; `--shrink` divides them too. */
+  readonly vault: { readonly entries: number };
   /** Part of the names of the loads of the turns part. Default: every load. */
   readonly loads: string;
-  /** What the window of a day holds in the window part; `--shrink` divides it too. */
-  readonly window: { readonly actions: number };
   /** Rows that the dashboard shows in the dashboard part; `--shrink` divides them too. */
   readonly dashboard: { readonly waiting: number; readonly decisions: number };
 }
@@ -64,13 +73,20 @@ export function optionsFrom(args: string[]): BenchOptions {
     },
   });
   const shrink = positive(values.shrink);
+  const shrunk = (size: number): number => Math.ceil(size / shrink);
   return {
     seconds: positive(values.seconds),
-    rounds: Math.ceil(positive(values.rounds ?? (values.peer ? "9" : "3"))),
+    rounds: Math.ceil(positive(values.rounds ?? (values.peer || values.only === "growth" ? "9" : "3"))),
     parts: partsFrom(values.only, values.quick, values.peer),
     loads: values.loads,
-    scale: { mandates: 10_000 / shrink, agents: 100_000 / shrink, entries: 1_000_000 / shrink },
-    window: { actions: 5_000_000 / shrink },
-    dashboard: { waiting: Math.ceil(5_000 / shrink), decisions: Math.ceil(100_000 / shrink) },
+    growth: {
+      mandates: shrunk(1_000),
+      agents: shrunk(100_000),
+      entries: shrunk(2_000_000),
+      streams: shrunk(500),
+      actions: shrunk(1_000_000),
+    },
+    vault: { entries: shrunk(1_000_000) },
+    dashboard: { waiting: shrunk(5_000), decisions: shrunk(100_000) },
   };
 }

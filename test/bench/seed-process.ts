@@ -28,6 +28,7 @@ import { createId } from "../../src/store/ids.ts";
 import { digestOf } from "../../src/tree/canonical.ts";
 import { decideOn } from "../support/decide-on.ts";
 import { serveParent } from "./child.ts";
+import { fillLog, type Past } from "./fill-log.ts";
 import { SILENT_LOG } from "./postgres.ts";
 import {
   MANDATES,
@@ -50,6 +51,10 @@ export interface Seed {
   readonly otherMandates: number;
   /** Decisions that are in the log already. */
   readonly decisions: number;
+  /** More mandates that the load meets. Default: only the ten. */
+  readonly moreMandates?: readonly WrittenMandate[];
+  /** Decisions at the beginning of the log. Default: none. */
+  readonly past?: Past;
 }
 
 /** How a seeded workspace is used. */
@@ -182,9 +187,10 @@ async function addOtherMandates(log: WorkspaceLog, first: number, count: number)
   });
 }
 
-async function addPolicies(log: WorkspaceLog, otherMandates: number): Promise<void> {
+async function addPolicies(log: WorkspaceLog, { otherMandates, moreMandates = [] }: Seed): Promise<void> {
   await addTools(log, [TOOL]);
-  for (const mandate of MANDATES) await createMandate(log, { by: BY, note: "" }, draftFrom(mandate));
+  for (const mandate of [...MANDATES, ...moreMandates])
+    await createMandate(log, { by: BY, note: "" }, draftFrom(mandate));
   if (otherMandates === 0) return;
   await addTools(
     log,
@@ -206,19 +212,15 @@ async function addDecisions(log: WorkspaceLog, caller: Caller, agentIds: readonl
   }
 }
 
-async function seed({
-  databaseUrl: url,
-  workspaceId = WORKSPACE,
-  agents,
-  otherMandates,
-  decisions,
-}: Seed): Promise<Seeded> {
+async function seed(size: Seed): Promise<Seeded> {
+  const { databaseUrl: url, workspaceId = WORKSPACE, agents, decisions, past } = size;
   const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG });
-  const context = { database, nowMs: Date.now(), by: BY };
+  const context = { database, nowMs: Date.now() - 2 * (past?.overMs ?? 0), by: BY };
   const { key, secret } = await createWorkspace(context, { workspaceId });
+  if (past !== undefined) await fillLog(url, workspaceId, past);
   const logs = await createWorkspaceLogs(database, SILENT_LOG);
   const log = await logs.of(workspaceId);
-  await addPolicies(log, otherMandates);
+  await addPolicies(log, size);
   const agentIds = await addAgents(log, agents);
   const caller = { keyId: key.keyId, workspaceId, role: Role.ADMIN, agentId: null };
   await addDecisions(log, caller, agentIds, decisions);

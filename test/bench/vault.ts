@@ -241,7 +241,7 @@ export async function measureVault(
   _load: Child,
   cleanup: AsyncDisposableStack,
 ): Promise<PartReport> {
-  const { entries } = options.scale;
+  const { entries } = options.vault;
   const seed = { agents: 10, otherMandates: 0 };
   const small = await seedWorkspace(postgres, "vault_small", { ...seed, decisions: SMALL });
   const large = await seedWorkspace(postgres, "vault_large", { ...seed, decisions: entries });
