@@ -42,6 +42,15 @@ describe("the tables of the guides", () => {
     expect(proofs.filter((files) => files.length === 0)).to.deep.equal([]);
     expect(proofs.flat().filter((file) => !existsSync(join(ROOT, file)))).to.deep.equal([]);
   });
+
+  it("give a reason for every test that goes past the pooler.", () => {
+    const past = sourceFiles("test", ".ts").filter(
+      ({ path, text }) => !/^test\/(support|fire)\//.test(path) && /\b(sessionUrlOf|startGate|isPooled)\(/.test(text),
+    );
+    const rows = tableBelow(read("test/README.md"), "Past the pooler");
+    expect(rows.map(([file]) => file)).to.have.members(past.map(({ path }) => `\`${path}\``));
+    expect(rows.filter(([, reason = ""]) => reason === "")).to.deep.equal([]);
+  });
 });
 
 describe("the pages for those who work on it", () => {

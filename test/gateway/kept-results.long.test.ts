@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { startBreakableLink } from "../support/breakable-link.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
+import { sessionUrlOf } from "../support/pooler.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { call, decisionOf, leavingCall, type SlowServer, startSlowServer, textOf } from "./leaving-client.ts";
 import { until } from "./until.ts";
@@ -149,7 +150,7 @@ describe("an approved call whose client leaves, with several replicas", () => {
   });
 
   it("waits for a database that is away when its result comes, and keeps it then.", async () => {
-    const url = new URL(database.url);
+    const url = new URL(sessionUrlOf(database.url));
     const link = await startBreakableLink({ host: url.hostname, port: Number(url.port) });
     url.host = `127.0.0.1:${link.port}`;
     const [one = await start()] = running;
@@ -170,7 +171,7 @@ describe("an approved call whose client leaves, with several replicas", () => {
   });
 
   it("may have run when the database stays away from its replica until others take it for dead.", async () => {
-    const url = new URL(database.url);
+    const url = new URL(sessionUrlOf(database.url));
     const link = await startBreakableLink({ host: url.hostname, port: Number(url.port) });
     url.host = `127.0.0.1:${link.port}`;
     const [one = await start()] = running;
