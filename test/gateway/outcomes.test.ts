@@ -164,6 +164,8 @@ describe("the outcome of a call through the gateway", () => {
     await own.ask("tools/call", CALL);
     await gone.close();
     await own.ask("tools/call", CALL);
+    // Its decision was under way when its server was found to be away.
+    await until(async () => (await decisionsOf(gateway, own.agentId)).length === 2);
     const outcome = await settledOutcome(gateway, own.agentId);
     expect(outcome).to.include({ status: "cancelled", error: "the call was not sent to its server" });
   });
