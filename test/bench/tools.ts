@@ -124,8 +124,14 @@ export interface Replies {
   readonly sorted: Float64Array;
 }
 
+/** A reply: when its request was sent, in epoch milliseconds, and how many milliseconds it took. */
+export interface Replied {
+  readonly sentAt: number;
+  readonly tookMs: number;
+}
+
 /** Reads h2load's log: a line for each reply with its start, its HTTP status and how long it took, in microseconds. */
-function repliesFromLog(log: string): Replies {
+function repliesFromLog(log: string): Replies & { readonly each: readonly Replied[] } {
   const calls = log
     .trimEnd()
     .split("\n")
@@ -135,11 +141,15 @@ function repliesFromLog(log: string): Replies {
   const from = calls.reduce((least, [start]) => Math.min(least, start), Number.POSITIVE_INFINITY);
   const to = calls.reduce((most, [start, , took]) => Math.max(most, start + took), 0);
   const sorted = Float64Array.from(calls, ([, , took]) => took / 1_000).sort();
-  return { perSecond: (calls.length * 1e6) / (to - from), sorted };
+  const each = calls.map(([start, , took]) => ({ sentAt: start / 1_000, tookMs: took / 1_000 }));
+  return { perSecond: (calls.length * 1e6) / (to - from), sorted, each };
 }
 
 /** Repeats a request by h2load for some milliseconds. It does not look into replies. */
-export async function repeatRequest(repeated: Repeated, ms: number): Promise<Replies> {
+export async function repeatRequest(
+  repeated: Repeated,
+  ms: number,
+): Promise<Replies & { readonly each: readonly Replied[] }> {
   const { url, headers, body, connections, inFlight, isHttp1 = false, rate } = repeated;
   return withFolder(async (folder) => {
     await writeFile(join(folder, "body"), body);
