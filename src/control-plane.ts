@@ -96,7 +96,7 @@ import type { GroupRule } from "./server/dashboard/oidc-person.ts";
 import { OidcRechecks } from "./server/dashboard/oidc-rechecks.ts";
 import { signInRoute } from "./server/dashboard/sign-in.ts";
 import { docsRoute } from "./server/docs/docs-route.ts";
-import { createGrpcServer } from "./server/grpc.ts";
+import { createGrpcServer } from "./server/grpc/server.ts";
 import { Health } from "./server/health.ts";
 import { maxHeldBytesFor } from "./server/held-bytes.ts";
 import { createHttpServer, type HttpRoute, type MetricsPage } from "./server/http.ts";

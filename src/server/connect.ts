@@ -30,7 +30,7 @@ import { sizeOfMessage } from "./answer-size.ts";
 import type { Call } from "./call-context.ts";
 import { type ArrivedMessage, checkedBody } from "./connect-body.ts";
 import { bodyTooLarge, cancelled, connectErrorFrom, errorBodyFrom, methodNotAllowed } from "./errors.ts";
-import { fitTrailers } from "./grpc.ts";
+import { fitTrailers } from "./grpc/status.ts";
 import { headerOf, onceClosed, sendError, sendJson } from "./http-reply.ts";
 import {
   type Arrival,

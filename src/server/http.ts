@@ -1,24 +1,10 @@
-import { type EventEmitter, once } from "node:events";
-import {
-  createServer,
-  type IncomingMessage,
-  maxHeaderSize,
-  type Server,
-  type ServerResponse,
-  STATUS_CODES,
-} from "node:http";
-import {
-  createSecureServer,
-  type Http2SecureServer,
-  type SecureServerOptions,
-  type ServerHttp2Session,
-} from "node:http2";
-import type { AddressInfo, Socket } from "node:net";
-import type { TLSSocket } from "node:tls";
+import { createServer, type IncomingMessage, maxHeaderSize, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
 import type { Registry } from "prom-client";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { versionOf } from "../version.ts";
 import { ConnectHandler } from "./connect.ts";
+import { Connections } from "./connections.ts";
 import { CrossOrigins } from "./cross-origin.ts";
 import { errorBodyFrom, methodNotAllowed } from "./errors.ts";
 import { headerOf, NEVER_STORED, sendError, sendJson, sendText } from "./http-reply.ts";
@@ -29,7 +15,7 @@ import type { OperatorAccess } from "./operator-access.ts";
 import type { Pipeline } from "./pipeline.ts";
 import type { NoteRefusal } from "./refusals.ts";
 import type { RestTranscoder } from "./rest/transcoder.ts";
-import { contextFrom, type TlsSource } from "./tls.ts";
+import { createTlsServer, type TlsSource } from "./tls.ts";
 
 /** A route of the HTTP port besides the protobuf services. */
 export interface HttpRoute {
@@ -249,7 +235,9 @@ export function createListener({ tls, onRequest, headersTimeoutMs = HEADERS_TIME
   // We answer a missing Host header with our own error.
   const http1 = { requireHostHeader: false, connectionsCheckingInterval: headersTimeoutMs };
   const server =
-    tls === undefined ? createServer(http1) : createTlsServer(tls, { ...http1, handshakeTimeout: headersTimeoutMs });
+    tls === undefined
+      ? createServer(http1)
+      : createTlsServer(tls, { ...http1, allowHTTP1: true, handshakeTimeout: headersTimeoutMs });
   // An HTTP/2 server has these properties for its HTTP/1.1 clients; its type omits them.
   Object.assign(server, {
     headersTimeout: headersTimeoutMs,
@@ -261,28 +249,19 @@ export function createListener({ tls, onRequest, headersTimeoutMs = HEADERS_TIME
     const { headers } = request as IncomingMessage;
     refuse(response as ServerResponse, expectationFailed(headers.expect));
   });
-  const open = new Connections(server);
+  const connections = new Connections(server, { hasHttp1: true });
   // Node's HTTP/2 compatibility classes have every HTTP/1.1 member that is used here.
   server.on("request", (request: unknown, response: unknown) => {
-    open.watch(request as IncomingMessage, response as ServerResponse);
+    connections.watch(request as IncomingMessage, response as ServerResponse);
     if (isHostMissing(request as IncomingMessage)) refuse(response as ServerResponse, hostMissing());
     else onRequest(request as IncomingMessage, response as ServerResponse);
   });
   return {
-    listen: (host, port) => listen(server, host, port),
-    drain: () => open.drain(),
-    leavePort: () => void server.close(),
-    close: (graceMs) => open.close(graceMs),
+    listen: (host, port) => connections.listen(host, port),
+    drain: () => connections.drain(),
+    leavePort: () => connections.leavePort(),
+    close: (graceMs) => connections.close(graceMs),
   };
-}
-
-/** Creates a server for HTTP/2 and HTTP/1.1. A new certificate counts for new connections; open ones stay. */
-function createTlsServer(tls: TlsSource, options: SecureServerOptions): Http2SecureServer {
-  const needsClientCert = tls.current.clientCa !== undefined;
-  const access = { requestCert: needsClientCert, rejectUnauthorized: needsClientCert };
-  const server = createSecureServer({ ...contextFrom(tls.current), ...options, ...access, allowHTTP1: true });
-  tls.onChange((changed) => server.setSecureContext(contextFrom(changed)));
-  return server;
 }
 
 const isHostMissing = ({ httpVersion, headers }: IncomingMessage): boolean =>
@@ -338,93 +317,3 @@ function answerUnreadable(cause: NodeJS.ErrnoException, socket: AnsweredSocket):
 
 /** A socket with the response that Node is writing to it. Node's own handler of such requests reads this property too. */
 type AnsweredSocket = Socket & { readonly _httpMessage?: ServerResponse };
-
-type AnyServer = Server | Http2SecureServer;
-
-function listen(server: AnyServer, host: string, port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, () => {
-      server.off("error", reject);
-      resolve((server.address() as AddressInfo).port);
-    });
-  });
-}
-
-/** Open connections of a server, closed as their responses end. */
-class Connections {
-  readonly #server: AnyServer;
-  /** By the peer's address and port: that of TLS takes the place of the bare one after the handshake. */
-  readonly #sockets = new Map<string, Socket>();
-  /** The response in flight on each HTTP/1.1 connection; null while it is idle. */
-  readonly #responses = new Map<Socket, ServerResponse | null>();
-  readonly #sessions = new Set<ServerHttp2Session>();
-  #draining = false;
-  #closing = false;
-
-  constructor(server: AnyServer) {
-    this.#server = server;
-    const emitter: EventEmitter = server;
-    // Only servers with TLS emit the second and the third event.
-    emitter.on("connection", (socket: Socket) => this.#trackSocket(socket));
-    emitter.on("secureConnection", (socket: TLSSocket) => this.#trackSocket(socket));
-    emitter.on("session", (session: ServerHttp2Session) => {
-      this.#sessions.add(session);
-      session.once("close", () => this.#sessions.delete(session));
-    });
-  }
-
-  #trackSocket(socket: Socket): void {
-    const peer = `${socket.remoteAddress} ${socket.remotePort}`;
-    this.#sockets.set(peer, socket);
-    socket.once("close", () => {
-      if (this.#sockets.get(peer) === socket) this.#sockets.delete(peer);
-    });
-  }
-
-  /** Closes a connection that becomes idle while the server closes. */
-  watch({ socket, httpVersionMajor }: IncomingMessage, response: ServerResponse): void {
-    if (httpVersionMajor === 1) {
-      if (!this.#responses.has(socket)) socket.once("close", () => this.#responses.delete(socket));
-      this.#responses.set(socket, response);
-      if (this.#draining) response.shouldKeepAlive = false;
-    }
-    response.once("close", () => {
-      if (this.#responses.get(socket) === response) this.#responses.set(socket, null);
-      if (this.#closing) setImmediate(() => this.#closeIdle());
-    });
-  }
-
-  drain(): void {
-    this.#draining = true;
-    // If the headers are already sent, the connection is closed once idle.
-    for (const response of this.#responses.values()) if (response !== null) response.shouldKeepAlive = false;
-    for (const session of this.#sessions) session.close();
-  }
-
-  async close(graceMs: number): Promise<void> {
-    this.#closing = true;
-    const timer = setTimeout(() => this.#cutOff(), graceMs);
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    for (const session of this.#sessions) session.close();
-    this.#closeIdle();
-    await closed;
-    // The server counts only connections that it accepted itself.
-    await Promise.all([...this.#sockets.values()].map((socket) => once(socket, "close")));
-    clearTimeout(timer);
-  }
-
-  /** Closes idle connections. Node's own method skips connections without a request so far, such as browsers open in advance. */
-  #closeIdle(): void {
-    for (const socket of this.#sockets.values()) {
-      // HTTP/2 closes its connections itself.
-      const isHttp2 = (socket as TLSSocket).alpnProtocol === "h2";
-      if (!isHttp2 && !this.#responses.get(socket)) socket.destroy();
-    }
-  }
-
-  #cutOff(): void {
-    for (const session of this.#sessions) session.destroy();
-    for (const socket of this.#sockets.values()) socket.destroy();
-  }
-}

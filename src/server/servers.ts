@@ -1,4 +1,4 @@
-import type { GrpcServer } from "./grpc.ts";
+import type { GrpcServer } from "./grpc/server.ts";
 import type { Health } from "./health.ts";
 import type { Listener } from "./http.ts";
 import type { Pipeline } from "./pipeline.ts";

@@ -1,5 +1,6 @@
 import { createHash, createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { createSecureServer, type Http2SecureServer, type SecureServerOptions } from "node:http2";
 import { setTimeout as delay } from "node:timers/promises";
 import type { SecureContextOptions } from "node:tls";
 import type { Logger } from "pino";
@@ -20,8 +21,17 @@ export interface TlsSource {
   onChange(listener: (tls: Tls) => void): void;
 }
 
+/** Creates a server for HTTP/2. A new certificate counts for new connections; open ones stay. */
+export function createTlsServer(tls: TlsSource, options: SecureServerOptions): Http2SecureServer {
+  const needsClientCert = tls.current.clientCa !== undefined;
+  const access = { requestCert: needsClientCert, rejectUnauthorized: needsClientCert };
+  const server = createSecureServer({ ...contextFrom(tls.current), ...options, ...access });
+  tls.onChange((changed) => server.setSecureContext(contextFrom(changed)));
+  return server;
+}
+
 /** Returns the certificates and the key as Node's TLS takes them. */
-export function contextFrom({ cert, key, clientCa }: Tls): SecureContextOptions {
+function contextFrom({ cert, key, clientCa }: Tls): SecureContextOptions {
   return { cert, key, ...(clientCa !== undefined && { ca: clientCa }) };
 }
 

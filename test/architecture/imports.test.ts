@@ -184,8 +184,7 @@ const CONFINED: readonly { readonly packages: RegExp; readonly to: RegExp; reado
   { packages: /^@bufbuild\/cel(-spec)?$/, to: /^src\/(policy\/when|dryrun\/naive)\// },
   { packages: /^ioredis$/, to: /^src\/mirror\// },
   { packages: /^@bufbuild\/protovalidate$/, to: /^src\/server\// },
-  { packages: /^@grpc\/reflection$|^grpc-health-check$/, to: /^src\/server\// },
-  { packages: /^@grpc\/grpc-js$/, to: /^src\/(server|client\/node)\// },
+  { packages: /^@grpc\/grpc-js$/, to: /^src\/client\/node\// },
   { packages: /^@modelcontextprotocol\//, to: /^src\/gateway\// },
   // `agentctl` shows a client certificate, for which Node's own `fetch` has no option.
   { packages: /^undici$/, to: /^src\/(gateway\/|cli\/client-certificate\.ts$)/ },

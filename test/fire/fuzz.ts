@@ -3,6 +3,7 @@ import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_se
 import { framed } from "../bench/tools.ts";
 import { exchangeBytes } from "../hostile/raw-http.ts";
 import { interceptOver } from "../log/rest.ts";
+import { dataFrame, grpcHeaders, PREFACE, settingsFrame } from "../support/http2-frames.ts";
 import { seededBelow } from "../support/seeded-below.ts";
 import type { TestServer } from "../support/server.ts";
 import type { Actor } from "./retrying-callers.ts";
@@ -92,39 +93,14 @@ function requestText(key: string, body: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${head.join("\r\n")}\r\n\r\n`), body]);
 }
 
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
-
-const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-
-/** A gRPC call in frames of HTTP/2 (RFC 9113), its headers as literals without indexing (RFC 7541, section 6.2.2). */
+/** A gRPC call in frames of HTTP/2. */
 function grpcCall(key: string, message: Buffer): Buffer {
-  const headers = [
-    [":method", "POST"],
-    [":scheme", "http"],
-    [":path", `${CONNECT_PATH}/Intercept`],
-    [":authority", "fuzz"],
-    ["content-type", "application/grpc"],
-    ["te", "trailers"],
-    ["x-api-key", key],
-  ] as const;
-  const block = headers.flatMap(([name, value]) => [
-    Buffer.from([0, name.length]),
-    Buffer.from(name),
-    Buffer.from([value.length]),
-    Buffer.from(value),
-  ]);
+  const path = `${CONNECT_PATH}/Intercept`;
   return Buffer.concat([
     PREFACE,
-    frame(4, 0, 0, Buffer.alloc(0)),
-    frame(1, 4, 1, Buffer.concat(block)),
-    frame(0, 1, 1, framed(message)),
+    settingsFrame(),
+    grpcHeaders(1, path, { "x-api-key": key }),
+    dataFrame(1, framed(message), true),
   ]);
 }
 

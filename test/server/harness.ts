@@ -13,7 +13,7 @@ import type { StreamFunctions } from "../../src/api/intercept-stream.ts";
 import { defineService, type ServiceFunctions } from "../../src/api/service.ts";
 import { ControlPlaneError, ErrorReason } from "../../src/errors.ts";
 import { CallerFinder } from "../../src/server/admission.ts";
-import { createGrpcServer } from "../../src/server/grpc.ts";
+import { createGrpcServer } from "../../src/server/grpc/server.ts";
 import { Health } from "../../src/server/health.ts";
 import { createHttpServer, type HttpServerOptions } from "../../src/server/http.ts";
 import { OperatorAccess, type OperatorAccessOptions } from "../../src/server/operator-access.ts";

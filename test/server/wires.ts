@@ -1,4 +1,5 @@
 import { request as httpRequest } from "node:http";
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http2";
 import {
   create,
   type DescMethod,
@@ -230,6 +231,13 @@ export function grpcFailure(client: Client, path: string, request: Buffer): Prom
       else resolve(grpcOutcome(error));
     });
   });
+}
+
+/** Returns the error that a grpc-js client makes of trailers. */
+export function serviceErrorFrom(trailers: OutgoingHttpHeaders): ServiceError {
+  const metadata = Metadata.fromHttp2Headers(trailers as IncomingHttpHeaders);
+  const details = decodeURI(String(trailers["grpc-message"]));
+  return Object.assign(new Error(details), { code: Number(trailers["grpc-status"]), details, metadata });
 }
 
 export function grpcOutcome(error: ServiceError): Outcome {

@@ -1,11 +1,11 @@
 import { credentials, loadPackageDefinition } from "@grpc/grpc-js";
 import type { PackageDefinition } from "@grpc/proto-loader";
 import { expect } from "chai";
-import { service as healthService } from "grpc-health-check";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { EscalationService } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import type { ControlPlane } from "../../src/client/index.ts";
 import { createTestDatabase, type TestDatabase, withClient } from "../support/database.ts";
+import { healthService } from "../support/loaded-proto.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { connect, registerAgent } from "../support/service.ts";
 import { type Answer, type CallOptions, openWires, type Wire, type Wires } from "../support/wires.ts";
@@ -38,7 +38,7 @@ interface HealthWatch {
 }
 
 function watchHealth(address: string): HealthWatch {
-  const definition = loadPackageDefinition({ "x.Health": healthService } as unknown as PackageDefinition);
+  const definition = loadPackageDefinition({ "x.Health": healthService } as PackageDefinition);
   const { Health } = (definition as never as { x: { Health: new (...given: unknown[]) => never } }).x;
   const client = new Health(address, credentials.createInsecure()) as {
     watch(request: object): NodeJS.EventEmitter;
