@@ -1,5 +1,5 @@
 import { type SignedCheckpoint, verifyAnsweredCheckpoint, verifyCheckpoint } from "../verify/checkpoint.ts";
-import type { LogEntry } from "../verify/entry.ts";
+import { type LogEntry, parseEntry } from "../verify/entry.ts";
 import { type JsonRecord, parseCanonicalObject } from "../verify/json.ts";
 import { LogCheck } from "../verify/log-check.ts";
 import { VerificationError } from "../verify/verification-error.ts";
@@ -13,8 +13,8 @@ import { VaultServer } from "./vault-server.ts";
 interface Source {
   readonly checkpoint: SignedCheckpoint;
   readonly trust: Trust;
-  /** The body of the decision. */
-  readonly body: string;
+  /** The entry of the decision. */
+  readonly entry: Pick<LogEntry, "index" | "body">;
   entries(): AsyncIterable<LogEntry>;
 }
 
@@ -35,7 +35,7 @@ export const vaultExplain: Command = {
     const [decisionId = ""] = input.positionals;
     const path = input.option("bundle");
     const source = await (path === undefined ? openService(input, decisionId) : openLog(input, path, decisionId));
-    const timeline = new Timeline(parseDecision(source.body, decisionId));
+    const timeline = new Timeline(parseDecision(source.entry, decisionId));
     await readVerified(source, timeline);
     const { origin, treeSize, key } = source.checkpoint;
     const explanation = timeline.explanation();
@@ -59,9 +59,9 @@ async function openLog(input: CommandInput, path: string, decisionId: string): P
   const checkpoint = await verifyCheckpoint(bundle.checkpoint, trust.keys);
   // The file is read twice instead of keeping its bodies: only the decision says which entries matter.
   const needle = `"decision_id":${JSON.stringify(decisionId)}`;
-  for await (const { body } of bundle.entries()) {
-    if (body.includes(needle) && parseCanonicalObject(body)?.decision_id === decisionId) {
-      return { checkpoint, trust, body, entries: bundle.entries };
+  for await (const entry of bundle.entries()) {
+    if (entry.body.includes(needle) && parseCanonicalObject(entry.body)?.decision_id === decisionId) {
+      return { checkpoint, trust, entry, entries: bundle.entries };
     }
   }
   throw new CommandError(`the log has no decision \`${decisionId}\``);
@@ -70,23 +70,23 @@ async function openLog(input: CommandInput, path: string, decisionId: string): P
 async function openService(input: CommandInput, decisionId: string): Promise<Source> {
   const server = new VaultServer(input);
   const trust = await trustFrom(input, "service", () => server.publicKeys());
-  const { body } = (await server.decision(decisionId)).entry;
+  const { entry } = await server.decision(decisionId);
   const checkpoint = await verifyAnsweredCheckpoint(await server.checkpoint(), trust.keys);
-  return { checkpoint, trust, body, entries: () => server.entries(checkpoint.treeSize) };
+  return { checkpoint, trust, entry, entries: () => server.entries(checkpoint.treeSize) };
 }
 
-function parseDecision(body: string, decisionId: string): JsonRecord {
-  const decision = parseCanonicalObject(body);
-  if (decision?.decision_id === decisionId) return decision;
+function parseDecision({ body, index }: Source["entry"], decisionId: string): JsonRecord {
+  const decision = parseEntry(body, index);
+  if (decision.decision_id === decisionId) return decision;
   throw new VerificationError("contradiction", `the service returned another decision than \`${decisionId}\``);
 }
 
 /** Reads and verifies the whole log, and adds its entries to the timeline. */
-async function readVerified({ checkpoint, entries, body }: Source, timeline: Timeline): Promise<void> {
+async function readVerified({ checkpoint, entries, entry: decision }: Source, timeline: Timeline): Promise<void> {
   let isThere = false;
   await new LogCheck(checkpoint).run(entries(), (parsed, entry) => {
     timeline.add(parsed, entry.authorName);
-    isThere ||= entry.body === body;
+    isThere ||= entry.body === decision.body;
   });
   if (!isThere)
     throw new VerificationError("contradiction", "the log does not contain the decision that the service returned");

@@ -14,6 +14,17 @@ import {
 } from "../state/types.ts";
 import type { EntryColumn } from "../store/sql/append-entries.ts";
 import { json, listText, objectWriter } from "./canonical-object.ts";
+import {
+  BODY_VERSION,
+  type LimitOwner,
+  USUAL_MEMBERS,
+  USUAL_PATH,
+  USUAL_PERMISSIONS,
+  USUAL_RULE,
+  USUAL_SOURCE,
+  usualGroup,
+  usualScope,
+} from "./left-out.ts";
 
 /** The place in the log at which a decision is sealed. */
 export interface DecisionPlace {
@@ -58,12 +69,18 @@ export const ENTRY_COLUMNS: Readonly<Record<EntryColumn, (entry: DecisionEntry) 
   body: ({ body }) => body,
 };
 
+/** Writes a value; undefined for the usual one, which the text leaves out. */
+const unlessUsual = <T extends string | number>(value: T, usual: T): string | undefined =>
+  value === usual ? undefined : json(value);
+
+const unlessEmpty = (object: string): string | undefined => (object === "{}" ? undefined : object);
+
 const timeText = (atMs: number | undefined) => (atMs === undefined ? undefined : json(new Date(atMs).toISOString()));
 
-const writeReason = objectWriter<DecisionReason>({
+/** Writers of the members of a reason of an observing mandate, which names the mandate itself. */
+const OBSERVED_REASON: Readonly<Record<string, (reason: DecisionReason) => string | undefined>> = {
   code: ({ code }) => json(code),
   message: ({ message }) => json(message),
-  mandate_id: ({ mandateId }) => json(mandateId),
   mandate_name: ({ mandateName }) => json(mandateName),
   rule: ({ rule }) => json(rule),
   argument: ({ argument }) => json(argument),
@@ -72,6 +89,12 @@ const writeReason = objectWriter<DecisionReason>({
   over: ({ over }) => json(over),
   resets_at: ({ resetsAtMs }) => timeText(resetsAtMs),
   decision: ({ decision }) => json(decision),
+};
+
+const writeObservedReason = objectWriter(OBSERVED_REASON);
+const writeReason = objectWriter<DecisionReason>({
+  ...OBSERVED_REASON,
+  mandate_id: ({ mandateId }) => json(mandateId),
 });
 
 const writeBudget = objectWriter<BudgetState>({
@@ -96,19 +119,28 @@ export const RESERVATION_MEMBERS: Readonly<Record<string, (reservation: Reservat
 
 const writeReservation = objectWriter<Reservation>(RESERVATION_MEMBERS);
 
+/** A counter or budget with the place and agent of its decision. */
+interface OwnedLimit extends LimitOwner {
+  readonly limit: LimitState;
+}
+
+/** Returns the group that the text names; undefined for the usual one. */
+const namedGroup = ({ limit: { scope, group }, ...owner }: OwnedLimit): string | undefined =>
+  group === usualGroup(scope, owner) ? undefined : group;
+
 /** Writes a counter or budget. `remaining` is left out, because it follows from limit and count, and the counts of a budget. */
-const writeLimit = objectWriter<LimitState>({
-  mandate_id: ({ mandateId }) => json(mandateId),
-  rule: ({ rule }) => json(rule),
-  scope: ({ scope }) => json(scope),
-  group: ({ group }) => json(group),
-  members: ({ members }) => json(members),
-  count: ({ count, budget }) => (budget === undefined ? json(count) : undefined),
-  limit: ({ limit, budget }) => (budget === undefined ? json(limit) : undefined),
-  budget: ({ budget }) => budget && writeBudget(budget),
-  window: ({ window }) => json(window),
-  source: ({ source }) => (source === "decision_log" ? undefined : json(source)),
-  resets_at: ({ resetsAtMs }) => timeText(resetsAtMs),
+const writeLimit = objectWriter<OwnedLimit>({
+  mandate_id: ({ limit }) => json(limit.mandateId),
+  rule: ({ limit }) => unlessUsual(limit.rule, USUAL_RULE),
+  scope: (owned) => unlessUsual<string>(owned.limit.scope, usualScope(namedGroup(owned))),
+  group: (owned) => json(namedGroup(owned)),
+  members: ({ limit }) => unlessUsual(limit.members, USUAL_MEMBERS),
+  count: ({ limit: { count, budget } }) => (budget === undefined ? json(count) : undefined),
+  limit: ({ limit: { limit, budget } }) => (budget === undefined ? json(limit) : undefined),
+  budget: ({ limit: { budget } }) => budget && writeBudget(budget),
+  window: ({ limit }) => json(limit.window),
+  source: ({ limit }) => unlessUsual<string>(limit.source, USUAL_SOURCE),
+  resets_at: ({ limit }) => timeText(limit.resetsAtMs),
 });
 
 const writeFired = objectWriter<FiredMandate>({
@@ -122,7 +154,7 @@ const writeObserved = objectWriter<ObservedMandate>({
   mandate_id: ({ mandate }) => json(mandate.id),
   version: ({ mandate }) => json(mandate.version),
   would_decide: ({ decision }) => json(decision),
-  reasons: ({ reasons }) => `[${reasons.map(writeReason).join(",")}]`,
+  reasons: ({ reasons }) => `[${reasons.map(writeObservedReason).join(",")}]`,
 });
 
 const guardVerdict = ({ answer }: GuardFinding) => (answer.kind === "verdict" ? answer : undefined);
@@ -167,9 +199,10 @@ const writeAction = objectWriter<Sealing>({
   tool_requested: ({ action }) => (action.isRetryable && action.tool !== undefined ? "true" : undefined),
 });
 
-const writeAuthorisation = objectWriter<Outcome>({
-  permissions: ({ permissions }) => json(permissions),
-  collective_limits: ({ policy }) => listText(policy?.collectiveLimits ?? [], writeLimit),
+const writeAuthorisation = objectWriter<Sealing>({
+  permissions: ({ outcome }) => unlessUsual(outcome.permissions, USUAL_PERMISSIONS),
+  collective_limits: ({ outcome: { policy }, action: { agentId }, place: { workspaceId } }) =>
+    listText(policy?.collectiveLimits ?? [], (limit) => writeLimit({ limit, workspaceId, agentId })),
 });
 
 const writeTrust = objectWriter<Outcome>({
@@ -183,6 +216,7 @@ const isDefaultReason = ([first, ...others]: readonly DecisionReason[]): boolean
 
 const writeDecision = objectWriter<Sealing>({
   type: () => '"decision"',
+  v: () => json(BODY_VERSION),
   decision_id: ({ action }) => json(action.decisionId),
   // Place in the log.
   workspace_id: ({ place }) => json(place.workspaceId),
@@ -213,12 +247,12 @@ const writeDecision = objectWriter<Sealing>({
     at === undefined ? undefined : json(new Date(at).toISOString()),
   // The decision and its reasons.
   decision: ({ outcome }) => json(outcome.decision),
-  decision_path: ({ outcome }) => json(outcome.path),
+  decision_path: ({ outcome }) => unlessUsual<string>(outcome.path, USUAL_PATH),
   reasons: ({ outcome: { reasons } }) =>
     isDefaultReason(reasons) ? undefined : `[${reasons.map(writeReason).join(",")}]`,
   trust: ({ outcome }) => writeTrust(outcome),
   trust_kept: ({ action }) => (action.keepsTrust === true ? "true" : undefined),
-  authorisation: ({ outcome }) => writeAuthorisation(outcome),
+  authorisation: (sealing) => unlessEmpty(writeAuthorisation(sealing)),
   policy_digest: ({ outcome }) => json(outcome.policyDigest),
   policy_name: ({ outcome }) => json(outcome.policyName),
   mandates: ({ outcome }) => listText(outcome.policy?.fired ?? [], writeFired),
@@ -239,8 +273,8 @@ const writeDecision = objectWriter<Sealing>({
 /**
  * Writes the entry of a decision in its RFC 8785 form: the text that is hashed, stored and shown as its receipt. It names
  * the mandates that fired or would have, the state of every counter that was evaluated, the tool with its version, and the
- * digest of the policy set in force. Lists that are empty, the source of counters that come from the log, and the reason
- * that no mandate matched are left out; `receipts.ts` puts them back.
+ * digest of the policy set in force. Lists that are empty, the reason that no mandate matched, and what `left-out.ts` names
+ * are left out; `receipts.ts` puts them back.
  */
 export function decisionBody(action: Action, outcome: Outcome, place: DecisionPlace): string {
   return writeDecision({ action, outcome, place });

@@ -1,4 +1,4 @@
-import type { ControlPlaneError } from "../errors.ts";
+import { ControlPlaneError } from "../errors.ts";
 import { DECISION_NUMBERS, EntryKind } from "../state/types.ts";
 import { stored } from "../store/database.ts";
 import { readEntriesById, readToolVersionDigest } from "../store/sql/read-entries.ts";
@@ -38,13 +38,14 @@ export function intactReceipt(
   return receipt;
 }
 
-/** Returns undefined for a text that is not of a decision. */
+/** Returns undefined for a text that is not of a decision. Throws ENTRY_DAMAGED for a version that is not known. */
 function parsed(text: string, leaf: Uint8Array, sealedIn: (body: DecisionBody) => Columns) {
   try {
     const receipt = receiptFrom(text, leaf);
     const { workspace_id, seq } = receipt.body;
     return { receipt, sealed: { workspace_id, seq, ...sealedIn(receipt.body) } as Columns };
-  } catch {
+  } catch (error) {
+    if (error instanceof ControlPlaneError) throw error;
     return undefined;
   }
 }

@@ -4,6 +4,18 @@ import type { Decision } from "../policy/types.ts";
 import type { SealedDemand } from "../state/control-changes.ts";
 import type { Reservation } from "../state/counters/budget-pots.ts";
 import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
+import { entryDamaged } from "./head.ts";
+import {
+  BODY_VERSION,
+  type LimitOwner,
+  USUAL_MEMBERS,
+  USUAL_PATH,
+  USUAL_PERMISSIONS,
+  USUAL_RULE,
+  USUAL_SOURCE,
+  usualGroup,
+  usualScope,
+} from "./left-out.ts";
 
 /** One reason as sealed. */
 export interface SealedReason {
@@ -50,7 +62,7 @@ export interface SealedGuard {
   readonly latency_ms: number;
 }
 
-/** Parsed body of a decision's entry, including the members that `entry.ts` omits because they follow from the others. */
+/** Parsed body of a decision's entry, with the members that `entry.ts` omits because they follow from the others. */
 export interface DecisionBody {
   readonly type: "decision";
   readonly workspace_id: string;
@@ -144,31 +156,71 @@ export interface DecisionReceipt {
   readonly leafHash: Uint8Array;
 }
 
+/** A limit as stored, without the members that sealing may omit. */
+type SealedLimitForm = Pick<SealedLimit, "window" | "mandate_id" | "resets_at" | "budget"> &
+  Partial<Pick<SealedLimit, "scope" | "group" | "members" | "count" | "limit" | "source" | "rule">>;
+
 /** The body as stored, without the members that sealing may omit. */
-type SealedForm = Omit<DecisionBody, "authorisation" | "mandates" | "observed" | "reasons"> &
-  Partial<Pick<DecisionBody, "mandates" | "observed" | "reasons">> & {
-    readonly authorisation: {
-      readonly permissions: string;
-      readonly collective_limits?: readonly (Omit<SealedLimit, "count" | "limit" | "remaining" | "source"> &
-        Partial<Pick<SealedLimit, "count" | "limit" | "source">>)[];
+type SealedForm = Omit<DecisionBody, "decision_path" | "authorisation" | "mandates" | "observed" | "reasons"> &
+  Partial<Pick<DecisionBody, "decision_path" | "mandates" | "observed" | "reasons">> & {
+    /** Form of the body. Absent from the first. */
+    readonly v?: number;
+    readonly authorisation?: {
+      readonly permissions?: string;
+      readonly collective_limits?: readonly SealedLimitForm[];
     };
   };
 
-/** Parses a body and restores the members that sealing omits. */
+/**
+ * Parses a body and restores the members that sealing omits. Throws ENTRY_DAMAGED for a body of a form that this version does not
+ * know.
+ */
 export function decisionBodyFrom(canonicalBody: string): DecisionBody {
-  const { mandates = [], observed = [], reasons, authorisation, ...body } = JSON.parse(canonicalBody) as SealedForm;
-  const { permissions, collective_limits = [] } = authorisation;
-  const limits = collective_limits.map((sealed) => {
-    const limit = { source: "decision_log", count: 0, limit: 0, ...sealed };
-    return { ...limit, remaining: Math.max(0, limit.limit - limit.count) };
-  });
+  const {
+    v,
+    mandates = [],
+    observed = [],
+    reasons,
+    authorisation = {},
+    ...body
+  } = JSON.parse(canonicalBody) as SealedForm;
+  if (v !== undefined && v !== BODY_VERSION) throw unknownVersion(body, v);
+  const { permissions = USUAL_PERMISSIONS, collective_limits = [] } = authorisation;
+  const owner = { workspaceId: body.workspace_id, agentId: body.action.agent_id };
   return {
+    decision_path: USUAL_PATH,
     ...body,
     mandates,
-    observed,
+    observed: observed.map(({ reasons: told, ...mandate }) => ({
+      ...mandate,
+      reasons: told.map((reason) => ({ mandate_id: mandate.mandate_id, ...reason })),
+    })),
     reasons: reasons ?? DEFAULT_REASONS[body.decision],
-    authorisation: { permissions, collective_limits: limits },
+    authorisation: { permissions, collective_limits: collective_limits.map((limit) => restoredLimit(limit, owner)) },
   };
+}
+
+function restoredLimit(sealed: SealedLimitForm, owner: LimitOwner): SealedLimit {
+  const { scope = usualScope(sealed.group) } = sealed;
+  const limit = {
+    source: USUAL_SOURCE,
+    rule: USUAL_RULE,
+    members: USUAL_MEMBERS,
+    group: usualGroup(scope, owner),
+    count: 0,
+    limit: 0,
+    ...sealed,
+    scope,
+  };
+  return { ...limit, remaining: Math.max(0, limit.limit - limit.count) };
+}
+
+function unknownVersion(
+  { workspace_id, seq, decision_id }: Pick<DecisionBody, "workspace_id" | "seq" | "decision_id">,
+  v: unknown,
+) {
+  const what = `has a body of version \`${JSON.stringify(v)}\`, which this version of the service cannot read`;
+  return entryDamaged(workspace_id, seq, what, { decision_id });
 }
 
 /** Parses the receipt of a stored entry, without comparing it with its hash. */

@@ -1,5 +1,6 @@
 import { isLogOf } from "./checkpoint.ts";
 import { type JsonRecord, parseCanonicalObject } from "./json.ts";
+import { isKnownVersion, restored } from "./sealed-form.ts";
 import { VerificationError } from "./verification-error.ts";
 
 /** An entry in a bundle or an answer of the service. */
@@ -12,7 +13,10 @@ export interface LogEntry {
   readonly authorName?: string | undefined;
 }
 
-/** Returns the parsed body of an entry. Throws `canonical` for another form, `order` if it was sealed at another place. */
+/**
+ * Returns the parsed body of an entry, with the members that its version leaves out. Throws `canonical` for another form, `version`
+ * for an unknown version, `order` if it was sealed at another place.
+ */
 export function parseEntry(text: string, index: number): JsonRecord {
   return assertSealedAs(parseCanonicalObject(text), index);
 }
@@ -22,7 +26,15 @@ export function assertSealedAs(body: JsonRecord | undefined, index: number): Jso
   if (body === undefined) {
     throw new VerificationError("canonical", `entry ${index} is no canonical JSON object (RFC 8785)`, index);
   }
-  if (body.seq === index) return body;
+  if (!isKnownVersion(body)) {
+    const version = JSON.stringify(body.v);
+    throw new VerificationError(
+      "version",
+      `entry ${index} is of version \`${version}\`, which this verifier cannot read`,
+      index,
+    );
+  }
+  if (body.seq === index) return restored(body);
   const message = `entry ${index} is misplaced: it was sealed as entry \`${String(body.seq)}\``;
   throw new VerificationError("order", message, index);
 }

@@ -8,6 +8,8 @@ export type VerificationFault =
   | "signature"
   /** A body is not in its RFC 8785 form. */
   | "canonical"
+  /** A body is of a version that is not known. */
+  | "version"
   /** A body does not hash to its leaf. */
   | "leaf_hash"
   /** An entry is missing, duplicated or misplaced. */

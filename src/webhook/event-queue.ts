@@ -202,8 +202,9 @@ function dataFromFollowUp(sealed: SealedClaim | SealedOutcome): EventData {
 
 /** Reads the event from an entry's body; undefined if it is not a wanted event. */
 function eventFromBody(text: string, wanted: ReadonlySet<string>): WebhookEvent | undefined {
-  const body = JSON.parse(text) as DecisionBody | ChangeBody | SealedClaim | SealedOutcome;
-  const event = nameAndData(body, text);
+  const sealed = JSON.parse(text) as DecisionBody | ChangeBody | SealedClaim | SealedOutcome;
+  const body = sealed.type === "decision" ? decisionBodyFrom(text) : sealed;
+  const event = nameAndData(body);
   if (event === undefined || !wanted.has(event.name)) return undefined;
   const { seq, at, workspace_id } = body;
   const data = { workspace_id, seq, ...event.data() };
@@ -216,16 +217,13 @@ interface NamedEvent {
   readonly data: () => EventData;
 }
 
-function nameAndData(
-  body: DecisionBody | ChangeBody | SealedClaim | SealedOutcome,
-  text: string,
-): NamedEvent | undefined {
+function nameAndData(body: DecisionBody | ChangeBody | SealedClaim | SealedOutcome): NamedEvent | undefined {
   const named = (name: EventName | undefined, data: () => EventData) =>
     name === undefined ? undefined : { name, data };
   if (body.type === "claim" || body.type === "outcome")
     return named(eventOfFollowUp(body), () => dataFromFollowUp(body));
   if (body.type !== "decision") return named(EVENT_BY_CHANGE.get(body.type), () => dataFromChange(body));
-  if (body.decision === "allow") return named(EVENT_OF_OVERDRAFT, () => dataFromExceeding(decisionBodyFrom(text)));
+  if (body.decision === "allow") return named(EVENT_OF_OVERDRAFT, () => dataFromExceeding(body));
   return joins(body) ? undefined : named(EVENT_BY_DECISION[body.decision], () => dataFromDecision(body));
 }
 

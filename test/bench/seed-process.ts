@@ -5,6 +5,7 @@
 
 import { fromJson, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import type { InterceptRequest } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { RuleSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { actionFrom } from "../../src/api/action.ts";
@@ -35,6 +36,7 @@ import {
   OTHER_TOOLS,
   otherMandate,
   otherTool,
+  plainRequestsOf,
   requestsOf,
   TOOL,
   TOOL_SCHEMA,
@@ -55,6 +57,8 @@ export interface Seed {
   readonly moreMandates?: readonly WrittenMandate[];
   /** Decisions at the beginning of the log. Default: none. */
   readonly past?: Past;
+  /** Characters of the content of their actions, which then have nothing else. Default: they are actions of the load. */
+  readonly contentLength?: number;
 }
 
 /** How a seeded workspace is used. */
@@ -201,19 +205,18 @@ async function addPolicies(log: WorkspaceLog, { otherMandates, moreMandates = []
   }
 }
 
-async function addDecisions(log: WorkspaceLog, caller: Caller, agentIds: readonly string[], count: number) {
-  const requests = requestsOf(agentIds);
+async function addDecisions(log: WorkspaceLog, caller: Caller, requests: readonly InterceptRequest[], count: number) {
   for (let done = 0; done < count; done += DECISIONS_UNDER_WAY) {
     const size = Math.min(DECISIONS_UNDER_WAY, count - done);
     const decisions = Array.from({ length: size }, (_, index) =>
-      decideOn(log, actionFrom(requests[(done + index) % requests.length] as (typeof requests)[0], caller)),
+      decideOn(log, actionFrom(requests[(done + index) % requests.length] as InterceptRequest, caller)),
     );
     await Promise.all(decisions);
   }
 }
 
 async function seed(size: Seed): Promise<Seeded> {
-  const { databaseUrl: url, workspaceId = WORKSPACE, agents, decisions, past } = size;
+  const { databaseUrl: url, workspaceId = WORKSPACE, agents, decisions, contentLength, past } = size;
   const database = await openDatabase({ url, poolSize: 5, log: SILENT_LOG });
   const context = { database, nowMs: Date.now() - 2 * (past?.overMs ?? 0), by: BY };
   const { key, secret } = await createWorkspace(context, { workspaceId });
@@ -223,7 +226,8 @@ async function seed(size: Seed): Promise<Seeded> {
   await addPolicies(log, size);
   const agentIds = await addAgents(log, agents);
   const caller = { keyId: key.keyId, workspaceId, role: Role.ADMIN, agentId: null };
-  await addDecisions(log, caller, agentIds, decisions);
+  const requests = contentLength === undefined ? requestsOf(agentIds) : plainRequestsOf(agentIds, contentLength);
+  await addDecisions(log, caller, requests, decisions);
   // Nothing is closed: the process is killed next, and leaves what a crash leaves.
   return { apiKey: secret, agentIds };
 }

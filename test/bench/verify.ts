@@ -28,14 +28,15 @@ const THIS_FILE = fileURLToPath(import.meta.url);
 /** Milliseconds between two looks at a process's memory. */
 const LOOK_MS = 200;
 
-/** Makes a decision with a body of about 1,550 bytes, as one under ten mandates has. */
+/** Makes a decision with a body of about 1,400 bytes, as one under ten mandates has. */
 function decision(index: number, previous: JsonObject): JsonObject {
   const id = (prefix: string, letter: string): string => `${prefix}_${letter.repeat(26)}`;
-  const limits = [1, 2].map((rule) => ({ mandate_id: id("mnd", "c"), rule: `rules[${rule}]`, group: id("agt", "a") }));
-  const counted = { scope: "agent", members: 1, count: 12, limit: 100, window: 60 };
+  const limits = [1, 2].map((rule) => ({ mandate_id: id("mnd", "c"), rule: `rules[${rule}]` }));
+  const counted = { count: 12, limit: 100, window: 60 };
   const digest = "d".repeat(44);
   return {
     type: "decision",
+    v: 2,
     decision_id: `dec_${index.toString(36).padStart(26, "0")}`,
     decision: "allow",
     decision_path: "policy",
@@ -49,7 +50,7 @@ function decision(index: number, previous: JsonObject): JsonObject {
       tool_digest: digest,
       metadata: { arguments: { amount: index % 500, currency: "EUR", note: "invoice ".repeat(20) } },
     },
-    authorisation: { permissions: "allowed", collective_limits: limits.map((limit) => ({ ...limit, ...counted })) },
+    authorisation: { collective_limits: limits.map((limit) => ({ ...limit, ...counted })) },
     mandates: ["1", "2", "3"].map((name) => ({ mandate_id: id("mnd", name), version: 2, digest, decision: "allow" })),
     key_id: id("key", "b"),
     policy_digest: digest,

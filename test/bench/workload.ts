@@ -140,6 +140,17 @@ export function requestsOf(agentIds: readonly string[]): InterceptRequest[] {
   return Array.from({ length: count }, (_, index) => requestOf(index, agentIds));
 }
 
+/** What the agents of a workspace attempt in turn with a content of a length and nothing else, which the limits count too. */
+export function plainRequestsOf(agentIds: readonly string[], contentLength: number): InterceptRequest[] {
+  return agentIds.map((agentId, index) =>
+    create(InterceptRequestSchema, {
+      actionType: ACTION_TYPES[0] as string,
+      actionContent: `Pay invoice ${4_000 + index} as agreed. `.repeat(contentLength).slice(0, contentLength),
+      agentId,
+    }),
+  );
+}
+
 /** The binary form of a unary request. */
 export const unaryBytes = (request: InterceptRequest): Buffer => Buffer.from(toBinary(InterceptRequestSchema, request));
 

@@ -35,10 +35,11 @@ interface Entry {
   readonly at: string;
   readonly decision_id: string;
   readonly decision: "allow" | "block" | "escalate";
-  readonly decision_path: string;
+  /** Absent for the default. */
+  readonly decision_path?: string;
   readonly action: { readonly agent_id: string; readonly tool: string; readonly metadata: Metadata };
   readonly reasons?: readonly { readonly code: string }[];
-  readonly authorisation: { readonly collective_limits?: readonly { readonly budget: SealedBudget }[] };
+  readonly authorisation?: { readonly collective_limits?: readonly { readonly budget: SealedBudget }[] };
   readonly reserved?: readonly { readonly millionths: number }[];
   readonly claim_id?: string;
   readonly outcome_due_at?: string;
@@ -116,7 +117,7 @@ class Reader {
       const sums = states.map(({ budget, total }) => `${budget.name} has ${total} of ${millionthsOf(budget.maxTotal)}`);
       this.#fault(`${entry.decision} instead of ${want} for ${asked} millionths: ${sums.join(", ")}`, entry);
     }
-    const sealed = (entry.authorisation.collective_limits ?? []).map(({ budget }) => shown(budget));
+    const sealed = (entry.authorisation?.collective_limits ?? []).map(({ budget }) => shown(budget));
     const wanted = states.map(({ budget, reserved, captured }) => {
       const limit = millionthsOf(budget.maxTotal);
       const total = reserved + captured + asked;

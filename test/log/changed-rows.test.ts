@@ -18,6 +18,7 @@ const CHANGES: readonly (readonly [what: string, set: string, fault: string])[] 
   ["no JSON, with its hash", "body = '{'", "seals no decision"],
   ["other JSON, with its hash", "body = 'null'", "seals no decision"],
   ["a part of a decision, with its hash", `body = '{"type":"decision"}'`, "seals no decision"],
+  ["a later version, with its hash", `body = replace(e.body, '"v":2', '"v":3')`, "version `3`"],
   ["the text of another entry", "body = other.body", "another `seq`"],
   [
     "another workspace",

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
 import { type DecisionPlace, decisionBody } from "../../src/log/entry.ts";
+import { decisionBodyFrom } from "../../src/log/receipts.ts";
 import type { GuardFinding, LimitState, PolicyResult } from "../../src/policy/types.ts";
 import { type Action, DEFAULT_REASONS, type DecisionReason, type Outcome } from "../../src/state/types.ts";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
@@ -47,16 +48,16 @@ const reason = fc.record({
   decision: optional(decision),
 }) as fc.Arbitrary<DecisionReason>;
 const limit = fc.record({
-  scope: text,
-  group: text,
-  members: whole,
+  scope: fc.oneof(text, fc.constantFrom("agent", "department", "workspace")),
+  group: fc.oneof(text, fc.constantFrom("agt_1", "agt_2", "dep_1", "dep_1+dep_2", "w")),
+  members: fc.oneof(whole, fc.constant(1)),
   count: whole,
   limit: whole,
   window: whole,
   remaining: whole,
   source: fc.constantFrom("decision_log", "mirror"),
   mandateId: text,
-  rule: text,
+  rule: fc.oneof(text, fc.constant("rules[0]")),
   resetsAtMs: optional(fc.nat(4e12)),
 }) as fc.Arbitrary<LimitState>;
 const answer = fc.oneof(
@@ -93,8 +94,8 @@ const policy = fc.record({
 const outcome = fc.record({
   agentName: text,
   decision,
-  path: text,
-  permissions: text,
+  path: fc.oneof(text, fc.constant("default")),
+  permissions: fc.oneof(text, fc.constant("admitted")),
   policyDigest: text,
   reasons: fc.oneof(list(reason), fc.constantFrom(...Object.values(DEFAULT_REASONS))),
   policy: optional(policy),
@@ -115,7 +116,7 @@ const outcome = fc.record({
 const action = fc
   .record({
     decisionId: text,
-    agentId: text,
+    agentId: fc.oneof(text, fc.constant("agt_1")),
     actionType: text,
     actionContent: text,
     metadata: optional(metadata),
@@ -131,7 +132,7 @@ const action = fc
     metadataText: given.metadata === undefined ? "" : canonicalJson(given.metadata),
   })) as unknown as fc.Arbitrary<Action>;
 const place: fc.Arbitrary<DecisionPlace> = fc.record({
-  workspaceId: text,
+  workspaceId: fc.oneof(text, fc.constantFrom("w", "agt_1", "dep_1")),
   seq: whole,
   atMs: fc.nat({ max: 4e12 }),
   previousRoot: text,
@@ -179,10 +180,8 @@ describe("the entry of a decision", () => {
     expect(Object.keys(JSON.parse(least) as object)).to.deep.equal([
       "action",
       "at",
-      "authorisation",
       "decision",
       "decision_id",
-      "decision_path",
       "key_id",
       "policy_digest",
       "previous_root",
@@ -190,6 +189,7 @@ describe("the entry of a decision", () => {
       "seq",
       "trust",
       "type",
+      "v",
       "workspace_id",
     ]);
 
@@ -265,6 +265,35 @@ describe("the entry of a decision", () => {
     expect(body.authorisation).to.have.nested.property("collective_limits[0].source", "mirror");
     expect(body.authorisation).to.have.deep.nested.property("collective_limits[1].budget", budget);
     expect(body.authorisation).not.to.have.nested.property("collective_limits[1].count");
+    expect(body.authorisation).not.to.have.nested.property("collective_limits[0].group");
+    expect(body).not.to.have.nested.property("observed[0].reasons[0].mandate_id");
+    expect(body).to.have.nested.property("reasons[0].mandate_id", "m1");
     expect(body.reserved).to.deep.equal([{ millionths: 8_200_000, pot: "p1" }]);
+  });
+
+  it("gives every member back that it leaves out.", () => {
+    fc.assert(
+      fc.property(action, outcome, place, (...given) => {
+        const [, { path, permissions, policy }] = given;
+        const { decision_path, authorisation, observed } = decisionBodyFrom(decisionBody(...given));
+        expect({ decision_path, permissions: authorisation.permissions }).to.deep.equal({
+          decision_path: path,
+          permissions,
+        });
+        const limits = authorisation.collective_limits.map(({ scope, group, members, rule, source }) => {
+          return { scope, group, members, rule, source };
+        });
+        expect(limits).to.deep.equal(
+          (policy?.collectiveLimits ?? []).map(({ scope, group, members, rule, source }) => {
+            return { scope, group, members, rule, source };
+          }),
+        );
+        const named = observed.flatMap((each) => each.reasons.map(({ mandate_id }) => mandate_id));
+        expect(named).to.deep.equal(
+          (policy?.observed ?? []).flatMap((each) => each.reasons.map(() => each.mandate.id)),
+        );
+      }),
+      { numRuns: 500 },
+    );
   });
 });

@@ -90,7 +90,7 @@ function shownDecision(body: JsonObject): unknown {
 }
 
 function sealedDecision(entry: LogEntry): unknown {
-  const { decision_id, decision, decision_path, escalation_id, policy_name } = entry;
+  const { decision_id, decision, decision_path = "default", escalation_id, policy_name } = entry;
   const ofDefault = { code: "DEFAULT", message: `no mandate matched; the workspace ${decision}s by default` };
   const reasons = ((entry.reasons ?? [ofDefault]) as JsonObject[]).map(({ code, message, mandate_id }) => [
     code,

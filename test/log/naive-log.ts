@@ -264,25 +264,46 @@ export interface NaiveReplay {
 
 type Entry = Readonly<Record<string, unknown>>;
 
-interface SealedAuthorisation {
-  readonly permissions: string;
-  readonly collective_limits?: readonly { readonly limit?: number; readonly count?: number }[];
+interface SealedLimit {
+  readonly limit?: number;
+  readonly count?: number;
+  readonly scope?: string;
+  readonly group?: string;
 }
 
-/** Puts back what a decision's entry leaves out: empty lists, counters' remainders and sources, the reason of the default. */
+interface SealedAuthorisation {
+  readonly permissions?: string;
+  readonly collective_limits?: readonly SealedLimit[];
+}
+
+/** Puts back what a decision's entry leaves out: empty lists, what follows of counters, the usual path, permissions and reason. */
 function completed(body: Entry): Entry {
   if (body.type !== "decision") return body;
-  const { collective_limits = [], permissions } = body.authorisation as SealedAuthorisation;
+  const { collective_limits = [], permissions = "admitted" } = (body.authorisation ?? {}) as SealedAuthorisation;
+  const { agent_id } = body.action as { readonly agent_id: string };
+  const observed = (body.observed ?? []) as readonly {
+    readonly mandate_id: string;
+    readonly reasons: readonly object[];
+  }[];
   const message = `no mandate matched; the workspace ${body.decision}s by default`;
   return {
+    decision_path: "default",
     mandates: [],
-    observed: [],
     reasons: [{ code: "DEFAULT", message }],
     ...body,
+    observed: observed.map(({ mandate_id, reasons, ...each }) => ({
+      mandate_id,
+      ...each,
+      reasons: reasons.map((reason) => ({ mandate_id, ...reason })),
+    })),
     authorisation: {
       permissions,
       collective_limits: collective_limits.map((each) => ({
         source: "decision_log",
+        rule: "rules[0]",
+        members: 1,
+        scope: each.group?.startsWith("dep_") === true ? "department" : "agent",
+        group: each.scope === "workspace" ? body.workspace_id : agent_id,
         ...(each.limit !== undefined &&
           each.count !== undefined && { remaining: Math.max(0, each.limit - each.count) }),
         ...each,

@@ -57,7 +57,8 @@ export function readLog(url: string, workspaceId = "default"): Promise<StoredLog
 
 /** The decisions of a log, in order. */
 export function decisionsOf({ entries }: StoredLog): StoredDecision[] {
-  return entries.filter(({ kind }) => kind === 0 || kind === 2).map(({ body }) => JSON.parse(body) as StoredDecision);
+  const decisions = entries.filter(({ kind }) => kind === 0 || kind === 2);
+  return decisions.map(({ body }) => ({ decision_path: "default", authorisation: {}, ...JSON.parse(body) }));
 }
 
 /**

@@ -200,6 +200,12 @@ const LOGS: readonly (readonly [what: string, parts: Partial<LogParts>, fault: s
     "previous_root",
     9,
   ],
+  [
+    "gives an entry a version that is not known",
+    { entries: withEntry(9, (entry) => rehashed(entry, members({ v: 3 }))) },
+    "version",
+    9,
+  ],
   ["leaves out a body", { entries: withEntry(9, () => ({ body: null })) }, "malformed", null],
   ["shortens a leaf hash", { entries: withEntry(9, () => ({ leaf_hash: "AAAA" })) }, "malformed", null],
   [

@@ -157,6 +157,7 @@ def canonical(text, index):
     except (ValueError, RecursionError):
         raise Refused("canonical", index)
     need(isinstance(value, dict) and written == text, "canonical", index)
+    need("v" not in value or value["v"] == 2.0, "version", index)
     return value
 
 

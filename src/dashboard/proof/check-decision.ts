@@ -66,7 +66,7 @@ export function decisionSteps(evidence: DecisionEvidence): readonly Step[] {
     {
       name: "answer",
       title: "The service's answer says what the sealed text says",
-      run: () => compareAnswer(answer, entry.body),
+      run: () => compareAnswer(answer, entry),
     },
     ...treeSteps(evidence),
   ];
@@ -128,8 +128,8 @@ async function compareEntry({ entry, proof, workspaceId }: EntryEvidence): Promi
   });
 }
 
-async function compareAnswer(answer: JsonObject, text: string): Promise<StepResult> {
-  assertAnswers(answer, parseCanonicalObject(text) ?? {});
+async function compareAnswer(answer: JsonObject, { body, index }: AnsweredEntry): Promise<StepResult> {
+  assertAnswers(answer, parseEntry(body, Number(index)));
   return { compared: [{ label: "Members that differ", value: "none" }] };
 }
 

@@ -6,6 +6,7 @@ import {
   type GetDecisionResponse,
 } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { isJsonRecord, textAt } from "../../../verify/json.ts";
+import { isKnownVersion, restored } from "../../../verify/sealed-form.ts";
 import { Button } from "../../kit/button.tsx";
 import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
 import { shownText } from "../../kit/shown.tsx";
@@ -72,7 +73,7 @@ export function DecisionScreen({ id = "" }: ScreenProps) {
 function parsed(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isJsonRecord(value) ? value : undefined;
+    return isJsonRecord(value) && isKnownVersion(value) ? restored(value) : undefined;
   } catch {
     return undefined;
   }
@@ -84,7 +85,9 @@ function Receipt({ decisionId, response }: { readonly decisionId: string; readon
   const body = useMemo(() => parsed(text), [text]);
   if (body === undefined) {
     return (
-      <Empty title="The receipt cannot be read">The sealed text is no JSON object. Verify the log with agentctl.</Empty>
+      <Empty title="The receipt cannot be read">
+        The sealed text is no JSON object of a version that this page knows. Verify the log with agentctl.
+      </Empty>
     );
   }
   return (
