@@ -40,6 +40,7 @@ import { AccessTokens } from "./gateway/access-tokens.ts";
 import { McpCallers } from "./gateway/caller.ts";
 import { ChildIsolation } from "./gateway/child-isolation.ts";
 import { Children } from "./gateway/children.ts";
+import { DeferredUpstreams } from "./gateway/deferred-upstreams.ts";
 import { McpGateway } from "./gateway/gateway.ts";
 import { HeldActions } from "./gateway/held-actions.ts";
 import { HookCalls } from "./gateway/hook-calls.ts";
@@ -51,7 +52,6 @@ import { createAnswerPot, createChildPot, createTaskPot } from "./gateway/pots.t
 import { ProtectedResource } from "./gateway/protected-resource.ts";
 import { McpEnds } from "./gateway/session-ends.ts";
 import { UpstreamFaults } from "./gateway/upstream-faults.ts";
-import { Upstreams } from "./gateway/upstreams.ts";
 import { createCheckpoints } from "./log/checkpoint.ts";
 import { CheckpointFile } from "./log/checkpoint-file.ts";
 import { CheckpointKeeper, type CheckpointStore } from "./log/checkpoint-keeper.ts";
@@ -95,7 +95,7 @@ import { OidcSignIn } from "./server/dashboard/oidc.ts";
 import type { GroupRule } from "./server/dashboard/oidc-person.ts";
 import { OidcRechecks } from "./server/dashboard/oidc-rechecks.ts";
 import { signInRoute } from "./server/dashboard/sign-in.ts";
-import { docsRoute } from "./server/docs/docs-route.ts";
+import { DeferredDocs } from "./server/docs/deferred-docs.ts";
 import { createGrpcServer } from "./server/grpc/server.ts";
 import { Health } from "./server/health.ts";
 import { maxHeldBytesFor } from "./server/held-bytes.ts";
@@ -110,7 +110,6 @@ import { measureProcess } from "./server/process-metrics.ts";
 import { RateLimits } from "./server/rate-limits.ts";
 import { Readiness } from "./server/readiness.ts";
 import { createNoteRefusal, type NoteRefusal } from "./server/refusals.ts";
-import { openApiFromServices } from "./server/rest/openapi.ts";
 import { createRestTranscoder } from "./server/rest/transcoder.ts";
 import { type Addresses, joinServers, type Servers } from "./server/servers.ts";
 import { slackRoute } from "./server/slack-route.ts";
@@ -404,7 +403,7 @@ function createMcpParts({
     largeRequests,
     scrubJson: redaction.scrubJson,
     origins: new RequestOrigins({ publicUrl, hosts: config.mcpHosts, listensOn: config.host }),
-    upstreams: new Upstreams({
+    upstreams: new DeferredUpstreams({
       lookup: targets.lookup,
       children: new Children({ isolation, log, answers, pot: createChildPot(shares.mcpChildren) }),
       maxResultBytes: config.mcpMaxResultBytes,
@@ -558,7 +557,7 @@ function createServers(parts: Parts, signIn: SignInParts, sharesPorts: boolean):
   const health = new Health();
   const rest = createRestTranscoder({ pipeline, maxBodyBytes, aliases });
   const readiness = new Readiness({ health, ping: () => stored(database.pool.query(PING)) });
-  const document = openApiFromServices(descriptors, { title: "Agent Control Plane", version: "v1", publicUrl });
+  const docs = new DeferredDocs(descriptors, { title: "Agent Control Plane", version: "v1", publicUrl });
   const names = new ActorNames(database.pool);
   const nameOf = async ({ workspaceId, keyId }: KeyHolder): Promise<string | undefined> =>
     (await names.find(workspaceId, [keyId]))(keyId);
@@ -588,13 +587,13 @@ function createServers(parts: Parts, signIn: SignInParts, sharesPorts: boolean):
         wrongKeys,
         maxHeldBytes: parts.shares.requestBytes,
       }),
-      docsRoute(document),
+      docs.route(),
       ...dashboard,
     ],
     ready: () => readiness.check(),
     metrics: parts.metricsPage,
     operators,
-    openApi: JSON.stringify(document),
+    openApi: () => docs.text(),
     maxBodyBytes,
     log: parts.quietLog,
     noteRefusal: parts.noteRefusal,
@@ -791,6 +790,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
     async listen() {
       await keys.sealEverywhere();
       for (const keeper of keepers) await keeper.start();
+      if (await mcp.servers.areRegistered()) await mcp.gateway.prepare();
       const addresses = await servers.listen(config);
       webhooks.start();
       expiry.start(logs);

@@ -173,7 +173,7 @@ async function sendIntercept(workspace: TestWorkspace, tour: Tour, body: object)
     ready,
     metrics,
     operators: { assertAllowed: async () => undefined },
-    openApi: "{}",
+    openApi: async () => "{}",
     maxBodyBytes: MAX_BODY_BYTES,
     log,
   });

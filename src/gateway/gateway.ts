@@ -25,6 +25,7 @@ import type { Tracing } from "../tracing/tracing.ts";
 import { ApprovedCalls } from "./approved-calls.ts";
 import type { McpCaller, McpCallers } from "./caller.ts";
 import { DecidedRequests } from "./decided-requests.ts";
+import type { DeferredUpstreams } from "./deferred-upstreams.ts";
 import { DefinitionLists, type DefinitionListsOptions } from "./definition-lists.ts";
 import {
   ClientLeft,
@@ -63,7 +64,6 @@ import { SessionRequests } from "./session-requests.ts";
 import { OpenCall, Sessions, type SessionsOptions } from "./sessions.ts";
 import { EscalationTasks } from "./tasks.ts";
 import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
-import type { Upstreams } from "./upstreams.ts";
 
 /** Parts and settings of the gateway. */
 export interface GatewayOptions
@@ -82,7 +82,7 @@ export interface GatewayOptions
   /** Counts a call before its body is read. Throws RATE_LIMITED. */
   readonly countCall: CountCall;
   readonly resource: Pick<ProtectedResource, "resourceOf" | "challenge" | "hasIssuer">;
-  readonly upstreams: Upstreams;
+  readonly upstreams: DeferredUpstreams;
   readonly logs: DefinitionListsOptions["logs"];
   readonly metrics: Registry;
   /** Records every message, and every request to a server, as a span. Default: nothing is recorded. */
@@ -208,6 +208,11 @@ export class McpGateway {
     return reviewed;
   }
 
+  /** Loads what calls of servers need, so that the first one does not wait for it. */
+  prepare(): Promise<void> {
+    return this.#options.upstreams.prepare();
+  }
+
   #resourceOf(request: IncomingMessage, name: string): string | undefined {
     return this.#options.resource.resourceOf(request, `${PREFIX}/${name}`);
   }
@@ -283,7 +288,7 @@ export class McpGateway {
       await this.#options.largeRequests.giveWay(step);
       const { value, weight } = await readRequestJson(body, MAX_DEPTH);
       assertStorableJson(value, MAX_DEPTH);
-      const incoming = incomingFrom(request, value);
+      const incoming = await incomingFrom(request, value);
       if ("status" in incoming) return given.reply.json(incoming.status, incoming.body);
       const trace = traceOf(request, incoming);
       await traced(this.#options.tracing, incoming, trace, request, {

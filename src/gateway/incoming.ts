@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
-import { classifyInboundRequest } from "@modelcontextprotocol/server";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { type TracePlace, traceContextFrom } from "../tracing/trace-context.ts";
 import type { Generation } from "./endpoint.ts";
@@ -24,11 +23,13 @@ export interface Refusal {
 }
 
 /** Reads the message of a request from its parsed body, and compares the request's headers with it. */
-export function incomingFrom(request: IncomingMessage, value: unknown): Incoming | Refusal {
+export async function incomingFrom(request: IncomingMessage, value: unknown): Promise<Incoming | Refusal> {
   if (Array.isArray(value)) return invalid("batches are not supported; send one message per request");
   const message = rpcMessageFrom(value);
   if (message === undefined) return invalid("the body is not a JSON-RPC 2.0 message");
   const id = isRequest(message) ? message.id : null;
+  // Loaded with the first server: a process without any does not hold it.
+  const { classifyInboundRequest } = await import("@modelcontextprotocol/server");
   const outcome = classifyInboundRequest({ httpMethod: "POST", ...standardHeaders(request), body: value });
   if (outcome.kind === "reject") {
     const { httpStatus, code, message: text, data } = outcome;

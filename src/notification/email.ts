@@ -1,5 +1,4 @@
 import { isIP } from "node:net";
-import nodemailer from "nodemailer";
 import type { TargetAnswer, Targets } from "../webhook/target.ts";
 import { type EscalationMessage, factsOf } from "./escalation-message.ts";
 import { unlinked } from "./plain-text.ts";
@@ -87,7 +86,9 @@ async function sendWithin(server: MailServer, mail: Mail, targets: Targets, sign
   } catch (error) {
     return faultOf((error as Error).message);
   }
-  const transport = nodemailer.createTransport({
+  // Loaded by the first mail: most services send none.
+  const { createTransport } = await import("nodemailer");
+  const transport = createTransport({
     host: address,
     port,
     secure: security === "tls",

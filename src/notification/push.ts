@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import type { Pool } from "pg";
-import webPush from "web-push";
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
@@ -59,6 +58,9 @@ const TOPIC_CHARACTERS = 32;
 const GONE = 410;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
+/** Loads the library at first use: most services send nothing to browsers. */
+const loadWebPush = async () => (await import("web-push")).default;
+
 const placeOf = "push_key.sealed_key";
 
 /** Returns the keys of a workspace, and creates them on first use. Throws ENCRYPTION_KEY_DIFFERS. */
@@ -67,6 +69,7 @@ export async function pushKeysOf(pool: Pool, encryptor: Encryptor, workspaceId: 
   const read = async () => (await stored(pool.query<Row>({ ...readPushKey, values: [workspaceId] }))).rows[0];
   let row = await read();
   if (row === undefined) {
+    const webPush = await loadWebPush();
     const { publicKey, privateKey } = webPush.generateVAPIDKeys();
     const values = [workspaceId, publicKey, encryptor.encrypt(workspaceId, placeOf, privateKey)];
     await stored(pool.query({ ...insertPushKey, values }));
@@ -121,6 +124,7 @@ export async function sendPush(
   try {
     assertEndpoint(subscription.endpoint, hosts);
     const { endpoint, p256dh, auth } = subscription;
+    const webPush = await loadWebPush();
     const details = webPush.generateRequestDetails({ endpoint, keys: { p256dh, auth } }, JSON.stringify(message), {
       vapidDetails: { subject: contactFrom(publicUrl), ...keys },
       TTL: Math.min(Math.max(Math.floor(ttlSeconds), 0), MAX_TTL_SECONDS),

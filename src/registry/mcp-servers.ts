@@ -176,6 +176,11 @@ export class McpServers {
     return server;
   }
 
+  /** Tests whether any workspace has a server. */
+  async areRegistered(): Promise<boolean> {
+    return (await stored(this.#orm.em.fork().find(McpServerEntity, {}, { limit: 1 }))).length > 0;
+  }
+
   /** Lists the servers by name. */
   async list(workspaceId: string, search: string, page: PageRequest<string>): Promise<Page<McpServer, string>> {
     const { size, after } = page;

@@ -40,8 +40,8 @@ export interface HttpServerOptions {
   readonly metrics: MetricsPage;
   /** Access to `/metrics`. */
   readonly operators: Pick<OperatorAccess, "assertAllowed">;
-  /** The text of `/openapi.json`. */
-  readonly openApi: string;
+  /** Returns the text of `/openapi.json`. */
+  readonly openApi: () => Promise<string>;
   /** Maximum bytes of one request message over Connect and gRPC-Web; REST has its own limit. */
   readonly maxBodyBytes: number;
   readonly log: { error(details: object, message: string): void };
@@ -179,7 +179,7 @@ function statusPages({ ready, metrics, operators, openApi }: HttpServerOptions):
       });
       sendText(response, 200, metrics.contentType, await metrics.metrics());
     }),
-    page("/openapi.json", (response) => sendJson(response, 200, openApi)),
+    page("/openapi.json", async (response) => sendJson(response, 200, await openApi())),
     page("/schemas/mandate.json", mandateSchema),
   ];
 }

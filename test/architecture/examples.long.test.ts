@@ -29,7 +29,9 @@ describe("the TypeScript examples of the README and the guides", () => {
     const examples = ["README.md", ...globSync("src/**/*.md", { cwd: ROOT })].flatMap(examplesOf);
     for (const { name, text } of examples)
       await writeFile(join(folder, name), `${withClientSources(text)}\nexport {};\n`);
-    const openApi = JSON.stringify(openApiFromServices(SERVICES, { title: "Agent Control Plane", version: "v1" }));
+    const openApi = JSON.stringify(
+      await openApiFromServices(SERVICES, { title: "Agent Control Plane", version: "v1" }),
+    );
     await writeFile(join(folder, "schema.d.ts"), astToString(await typesFromOpenApi(openApi)));
     const compilerOptions = {
       // An example may leave what it makes unused.

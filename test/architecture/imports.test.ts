@@ -310,6 +310,22 @@ describe("the client library", () => {
   });
 });
 
+/** Packages that a process loads when it first needs them: most processes never do. */
+const LOADED_LATER =
+  /^(@modelcontextprotocol\/(client|server)|undici|nodemailer|web-push|markdown-it|minisearch|ioredis|@opentelemetry\/.+)$/;
+
+/** Imports that are made before anything runs, from a file through all that they reach. */
+function loadedBy(path: string): readonly Import[] {
+  const reached = new Set([path]);
+  const found: Import[] = [];
+  for (const file of reached) {
+    const loaded = IMPORTS.filter(({ from, isTypeOnly, isCall }) => from === file && !isTypeOnly && !isCall);
+    found.push(...loaded);
+    for (const { to, isFile } of loaded) if (isFile) reached.add(to);
+  }
+  return found;
+}
+
 describe("packages", () => {
   it("stay where they are known.", () => {
     const wrong = CONFINED.flatMap(({ packages, to: place, typesAnywhere = false }) =>
@@ -329,6 +345,12 @@ describe("packages", () => {
       return !fitting.test(packageOf(to));
     });
     expect(wrong.map(textOf)).to.deep.equal([]);
+  });
+
+  it("that few services use are not loaded by a start.", () => {
+    const loaded = loadedBy("src/main.ts");
+    expect(loaded.map(({ to }) => to)).to.include("src/gateway/gateway.ts");
+    expect(loaded.filter(({ to }) => LOADED_LATER.test(packageOf(to))).map(textOf)).to.deep.equal([]);
   });
 
   // A package in the wrong list is missing in production, or after a start from a fresh clone.

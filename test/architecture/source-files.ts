@@ -23,6 +23,8 @@ export interface Import {
   readonly isFile: boolean;
   /** Whether types alone are imported, which leaves nothing at run time. */
   readonly isTypeOnly: boolean;
+  /** Whether it is a call, made when the program comes to it. */
+  readonly isCall: boolean;
 }
 
 function ignored(): (name: string) => boolean {
@@ -85,11 +87,13 @@ export function importsOf({ path, text }: SourceFile): readonly Import[] {
   const statements = [...code.matchAll(STATEMENT)].map(([, typeWord, clause, specifier = ""]) => ({
     from: path,
     isTypeOnly: isTypeClause(typeWord, clause),
+    isCall: false,
     ...resolved(path, specifier),
   }));
   const calls = [...code.matchAll(CALL)].map(([, specifier = ""]) => ({
     from: path,
     isTypeOnly: false,
+    isCall: true,
     ...resolved(path, specifier),
   }));
   return [...statements, ...calls];

@@ -1,12 +1,12 @@
 import { execFile } from "node:child_process";
-import { globSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
 import { versionOf } from "../../src/version.ts";
-import { ROOT } from "../architecture/source-files.ts";
+import { codeOf, ROOT } from "../architecture/source-files.ts";
 import { startService, type TestService } from "../support/service.ts";
 
 const run = promisify(execFile);
@@ -65,6 +65,25 @@ describe("agentctl, installed from the package", function () {
     const deploy = join(installed, "dist/src/deploy");
     expect(globSync("{systemd/*.service,nginx/*.conf,prometheus/*.yaml}", { cwd: deploy })).to.have.length(5);
     expect(globSync("**/.data", { cwd: deploy })).to.deep.equal([]);
+  });
+
+  it("has every file and package that a running service loads later.", async () => {
+    const installed = join(work, "unpacked");
+    const calls = globSync("dist/src/**/*.js", { cwd: installed, exclude: ["dist/src/{cli,client}/**"] }).flatMap(
+      (file) =>
+        [...codeOf(readFileSync(join(installed, file), "utf8")).matchAll(/\bimport\("([^"]+)"\)/g)].map(
+          ([, to = ""]) => (to.startsWith(".") ? `./${join(dirname(file), to)}` : to),
+        ),
+    );
+    expect(calls).to.include.members([
+      "undici",
+      "./dist/src/gateway/upstreams.js",
+      "./dist/src/server/docs/docs-route.js",
+    ]);
+    const program = calls.map((to) => `await import(${JSON.stringify(to)});`).join("\n");
+    await run(join(installed, "node_modules/.bin/node"), ["--input-type=module", "--eval", program], {
+      cwd: installed,
+    });
   });
 
   it("lists, changes and verifies at a running service.", async () => {

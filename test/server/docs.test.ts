@@ -26,19 +26,20 @@ interface Answer {
 
 const DOCUMENT = { title: "Plane", version: "v1" };
 
+const described = await openApiFromServices(SERVICES, DOCUMENT);
+
 describe("the documentation", () => {
-  const document = openApiFromServices(SERVICES, DOCUMENT);
   const paths = [
     "/docs",
     "/docs/reference",
     "/docs/schemas",
     "/docs/search?q=trust",
     ...GUIDES.map(({ slug }) => `/docs/guides/${slug}`),
-    ...document.tags.map(({ name }) => `/docs/reference/${name}`),
+    ...described.tags.map(({ name }) => `/docs/reference/${name}`),
   ];
   let harness: Harness;
   before(async () => {
-    harness = await startHarness({ http: { extra: [docsRoute(document)] } });
+    harness = await startHarness({ http: { extra: [docsRoute(described)] } });
   });
   after(() => harness.stop());
 
@@ -128,7 +129,7 @@ describe("the documentation", () => {
     expect(textOf(html)).to.include('curl -X POST "$URL/v1/enforce/intercept"');
     expect(html).to.include('href="/docs/guides/errors#agent_not_found"').and.include('href="/docs/schemas#Decision"');
     const { html: overview } = await get("/docs/reference");
-    for (const path of Object.keys(document.paths)) expect(overview).to.include(`<code>${path}</code>`);
+    for (const path of Object.keys(described.paths)) expect(overview).to.include(`<code>${path}</code>`);
   });
 
   it("finds guides, calls and reasons.", async () => {
@@ -248,7 +249,7 @@ describeInBrowser("the documentation in a browser", () => {
   let harness: Harness;
   let browser: Browser;
   before(async () => {
-    harness = await startHarness({ http: { extra: [docsRoute(openApiFromServices(SERVICES, DOCUMENT))] } });
+    harness = await startHarness({ http: { extra: [docsRoute(described)] } });
     browser = await chromium.launch({ executablePath: CHROMIUM, args: BROWSER_FLAGS });
   });
   after(async () => {

@@ -174,7 +174,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     ready: async () => {},
     metrics,
     operators,
-    openApi: '{"openapi":"3.1.0"}',
+    openApi: async () => '{"openapi":"3.1.0"}',
     maxBodyBytes: MAX_BODY_BYTES,
     log,
     tls,

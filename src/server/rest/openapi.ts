@@ -1,6 +1,7 @@
 import { type DescField, type DescMethod, type DescService, getOption } from "@bufbuild/protobuf";
 import { access, Role } from "../../../gen/agentcontrol/v1/access_pb.js";
 import { comments } from "../../../gen/agentcontrol/v1/comments.js";
+import { Turns } from "../../async/turns.ts";
 import { oncePerServices } from "../once-per-services.ts";
 import {
   ERROR_EXAMPLES,
@@ -46,9 +47,10 @@ const DESCRIPTION = `Decides what AI agents may do, before they do it. \`block\`
 - Each response that is not a success has the schema \`Error\`; its \`reason\` is stable across releases.`;
 
 /** Describes the operations of services, with the schemas that they use. */
-const describeServices = oncePerServices((services) => {
+const describeServices = oncePerServices(async (services) => {
   const collector = new SchemaCollector();
   const paths: Record<string, Record<string, object>> = {};
+  const turns = new Turns();
   for (const [, [route, ...others]] of Map.groupBy(
     routesOfServices(services, () => []),
     ({ method }) => method,
@@ -57,14 +59,18 @@ const describeServices = oncePerServices((services) => {
     const path = openApiPath(route);
     paths[path] ??= {};
     paths[path][route.httpMethod.toLowerCase()] = operation(route, others, collector);
+    await turns.giveWay();
   }
   return { paths, schemas: collector.schemas };
 });
 
-/** Describes the REST interface of services, and the other operations of the same port. */
-export function openApiFromServices(services: readonly DescService[], options: OpenApiOptions): OpenApiDocument {
+/** Describes the REST interface of services, and the other operations of the same port, over several event-loop turns. */
+export async function openApiFromServices(
+  services: readonly DescService[],
+  options: OpenApiOptions,
+): Promise<OpenApiDocument> {
   const { title, version, publicUrl } = options;
-  const { paths, schemas } = describeServices(services);
+  const { paths, schemas } = await describeServices(services);
   const description = publicUrl === undefined ? "The service that returned this description." : "The service.";
   return {
     openapi: "3.1.0",

@@ -75,7 +75,7 @@ export async function startHarness(): Promise<Harness> {
   const rest = createRestTranscoder({ pipeline, maxBodyBytes: MAX_BODY_BYTES, aliases: apiAliases });
   const maxBodyBytes = MAX_BODY_BYTES;
   const operators = { assertAllowed: async () => undefined };
-  const pages = { ready: async () => {}, metrics, operators, openApi: "{}" };
+  const pages = { ready: async () => {}, metrics, operators, openApi: async () => "{}" };
   const server = createHttpServer({ pipeline, rest, extra: [], ...pages, maxBodyBytes, log });
   const port = await server.listen("127.0.0.1", 0);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });

@@ -39,8 +39,10 @@ const methodNames = new Set(
 );
 
 // Through text, as a client gets it.
-const documentOf = (services: readonly DescService[]) =>
-  JSON.parse(JSON.stringify(openApiFromServices(services, { title: "Plane", version: "v1" })));
+const documentOf = async (services: readonly DescService[]) =>
+  JSON.parse(JSON.stringify(await openApiFromServices(services, { title: "Plane", version: "v1" })));
+
+const document = await documentOf(SERVICES);
 
 function refsIn(node: unknown): string[] {
   if (typeof node !== "object" || node === null) return [];
@@ -53,18 +55,17 @@ function resolveRef(root: unknown, ref: string): unknown {
 }
 
 describe("openApiFromServices", () => {
-  const document = documentOf(SERVICES);
   const { paths } = document;
   const schema = (name: string) => document.components.schemas[name];
   const operations = Object.values<Record<string, Operation>>(paths).flatMap((item) => Object.values(item));
   const operationOf = (method: DescMethod): Operation | undefined =>
     operations.find(({ operationId }) => operationId === `${method.parent.name}_${method.name}`);
 
-  it("names the version of OpenAPI, the interface and its services.", () => {
+  it("names the version of OpenAPI, the interface and its services.", async () => {
     expect(document.openapi).to.equal("3.1.0");
     expect(document.info).to.include({ title: "Plane", version: "v1" });
     expect(document.servers[0].url).to.equal("/");
-    const named = openApiFromServices(SERVICES, {
+    const named = await openApiFromServices(SERVICES, {
       title: "Plane",
       version: "v1",
       publicUrl: "https://acp.example.com",
@@ -251,7 +252,6 @@ describe("the examples of the document", () => {
   after(() => harness.stop());
 
   it("are requests that reach their service function.", async () => {
-    const document = documentOf(SERVICES);
     const own = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, item]) =>
       Object.entries(item).map(([httpMethod, operation]) => ({ path, httpMethod, operation })),
     );
