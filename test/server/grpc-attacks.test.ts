@@ -7,6 +7,7 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { EnforcementService } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { framed } from "../../src/server/grpc/framing.ts";
+import { createGrpcServer } from "../../src/server/grpc/server.ts";
 import { dataFrame, grpcHeaders, PREFACE, pingFrame, resetFrame, settingsFrame } from "../support/http2-frames.ts";
 import { ADMIN_KEY, GOOD, grpcPath, type Harness, KEY, MAX_BODY_BYTES, startHarness, until } from "./harness.ts";
 
@@ -138,8 +139,11 @@ describe("hostile gRPC", () => {
   });
 
   it("is answered with 415 if it is not gRPC.", async () => {
-    for (const type of ["application/json", "text/plain", ""]) {
+    for (const type of ["application/json", "text/plain", "", "application/grpc-web", "application/grpc+json"]) {
       expect((await ask(framed(REQUEST), { "content-type": type })).http).to.equal(415);
+    }
+    for (const type of ["application/grpc+proto", "application/grpc;charset=utf-8", "APPLICATION/GRPC"]) {
+      expect((await ask(framed(REQUEST), { "content-type": type })).status).to.equal("0");
     }
   });
 
@@ -214,6 +218,43 @@ describe("hostile gRPC", () => {
     expect(received().includes("dec_agt_1")).to.equal(false);
     socket.write(settingsFrame(65_535));
     await until(() => received().includes("dec_agt_1"));
+  });
+
+  it("that answers no ping is cut off, and one that answers is not.", async () => {
+    const { pipeline, health } = harness;
+    const operators = { assertAllowed: async () => undefined };
+    const server = createGrpcServer({ pipeline, health, operators, maxBodyBytes: MAX_BODY_BYTES, keepaliveMs: 100 });
+    const port = await server.listen("127.0.0.1", 0);
+    const answering = http2Connect(`http://127.0.0.1:${port}`);
+    const silent = connect(port, "127.0.0.1")
+      .on("error", () => undefined)
+      .resume();
+    const closed = closeOf(silent);
+    silent.write(Buffer.concat([PREFACE, settingsFrame()]));
+    await once(answering, "ping");
+    await closed;
+    expect(answering.destroyed).to.equal(false);
+    answering.destroy();
+    await server.close(1_000);
+  });
+
+  it("that keeps a call open is cut off when the server closes, after the grace.", async () => {
+    const { pipeline, health } = harness;
+    const operators = { assertAllowed: async () => undefined };
+    const server = createGrpcServer({ pipeline, health, operators, maxBodyBytes: MAX_BODY_BYTES });
+    const port = await server.listen("127.0.0.1", 0);
+    const caller = http2Connect(`http://127.0.0.1:${port}`).on("error", () => undefined);
+    const call = caller.request({ ...GRPC, ":path": PATH, ...KEY }).on("error", () => undefined);
+    const before = harness.logged.length;
+    call.write(framed(REQUEST).subarray(0, 8));
+    await once(caller, "remoteSettings");
+    const goaway = once(caller, "goaway");
+    server.drain();
+    await goaway;
+    const closed = once(caller, "close");
+    await server.close(100);
+    await closed;
+    expect(harness.logged.slice(before).join()).not.to.contain("INTERNAL");
   });
 
   it("that sends HTTP/1.1 or noise is closed.", async () => {

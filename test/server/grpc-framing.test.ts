@@ -46,7 +46,7 @@ describe("the frames of gRPC", () => {
   it("tell an unfinished body.", () => {
     for (const cut of [1, 4, 5, 7]) {
       const from = reader();
-      expect(from.read(framed(Buffer.from("abc")).subarray(0, cut))).to.deep.equal([]);
+      expect([...from.read(framed(Buffer.from("abc")).subarray(0, cut))]).to.deep.equal([]);
       expect(from.isWithinMessage).to.equal(true);
     }
   });
@@ -55,6 +55,12 @@ describe("the frames of gRPC", () => {
     expect(() => readIn(head(0, MAX_BYTES + 1), [1])).to.throw(RangeError);
     expect(() => readIn(head(0, 0xff_ff_ff_ff), [5])).to.throw(RangeError);
     expect(() => readIn(head(2, 1), [5])).to.throw("begins with the byte 2");
+    const read: string[] = [];
+    const body = Buffer.concat([framed(Buffer.from("first")), head(0, MAX_BYTES + 1)]);
+    expect(() => {
+      for (const { bytes } of reader().read(body)) read.push(bytes.toString());
+    }).to.throw(RangeError);
+    expect(read).to.deep.equal(["first"]);
   });
 
   it("keep no more than twice what has arrived, whatever length is announced and however small the pieces are.", () => {

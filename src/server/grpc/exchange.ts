@@ -13,6 +13,12 @@ const OK: OutgoingHttpHeaders = { "grpc-status": "0" };
 const WITH_TRAILERS = { waitForTrailers: true, sendDate: false };
 const WITHOUT_BODY = { endStream: true, sendDate: false };
 
+/** A method of a gRPC server. */
+export interface GrpcMethod {
+  /** Answers a call to its end. MUST NOT reject. */
+  serve(exchange: GrpcExchange): Promise<void>;
+}
+
 /** One gRPC call over its HTTP/2 stream: metadata and messages in, metadata, messages and a status out. */
 export class GrpcExchange implements IncomingCall {
   readonly wire = "grpc";
@@ -26,6 +32,7 @@ export class GrpcExchange implements IncomingCall {
   #deadlineAt = Number.POSITIVE_INFINITY;
   #hasLeft = false;
   #onLeave: ((reason: () => ControlPlaneError) => void) | undefined;
+  #onClose: (() => void) | undefined;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, address: string | undefined) {
     this.#stream = stream;
@@ -57,9 +64,9 @@ export class GrpcExchange implements IncomingCall {
   }
 
   /** Calls back once everything is sent and the stream is closed, or the caller is gone. */
-  onceClosed(listener: () => void): void {
+  onClose(listener: () => void): void {
     if (this.#stream.destroyed) listener();
-    else this.#stream.once("close", listener);
+    else this.#onClose = listener;
   }
 
   /** Begins to read the messages of the request; before, nothing of its body is read. */
@@ -143,8 +150,11 @@ export class GrpcExchange implements IncomingCall {
     this.#onLeave?.(this.#reason);
   };
 
-  /** Node keeps a closed stream for a while, and with it everything that listens to it. */
-  readonly #close = (): void => void this.#stream.off("aborted", this.#leave);
+  readonly #close = (): void => {
+    // Node keeps a closed stream for a while, and with it everything that listens to it.
+    this.#stream.off("aborted", this.#leave);
+    this.#onClose?.();
+  };
 
   /** A caller whose deadline passes closes its stream, maybe a moment earlier than our clock says. */
   readonly #reason = (): ControlPlaneError =>

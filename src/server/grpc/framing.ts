@@ -48,25 +48,18 @@ export class FrameReader {
     return this.#filled > 0 || !this.#isHead;
   }
 
-  /** Returns the messages that the next piece completes. Throws MALFORMED_REQUEST, and what `assertLength` throws. */
-  read(piece: Buffer): readonly Frame[] {
-    const frames: Frame[] = [];
+  /** Yields the messages that the next piece completes. Throws MALFORMED_REQUEST, and what `assertLength` throws. */
+  *read(piece: Buffer): Generator<Frame> {
     for (let at = 0; at < piece.length; ) {
       const end = Math.min(at + this.#wanted - this.#filled, piece.length);
-      const part = this.#joined(piece.subarray(at, end));
+      const whole = this.#joined(piece.subarray(at, end));
       at = end;
-      if (part === undefined) break;
-      if (this.#isHead) this.#begin(part);
-      else {
-        frames.push({ bytes: part, isCompressed: this.#isCompressed });
-        this.#expectHead();
-      }
-      if (!this.#isHead && this.#wanted === 0) {
-        frames.push({ bytes: part.subarray(0, 0), isCompressed: this.#isCompressed });
-        this.#expectHead();
-      }
+      if (whole === undefined) return;
+      if (this.#isHead) this.#begin(whole);
+      else yield this.#ended(whole);
+      // Nothing of an empty message is still to come.
+      if (!this.#isHead && this.#wanted === 0) yield this.#ended(EMPTY);
     }
-    return frames;
   }
 
   /** Returns the whole head or message once `part` completes it. */
@@ -97,8 +90,9 @@ export class FrameReader {
     this.#wanted = length;
   }
 
-  #expectHead(): void {
+  #ended(bytes: Buffer): Frame {
     this.#isHead = true;
     this.#wanted = HEAD_BYTES;
+    return { bytes, isCompressed: this.#isCompressed };
   }
 }

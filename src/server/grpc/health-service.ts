@@ -10,8 +10,7 @@ import {
 } from "../../../gen/grpc/health/v1/health_pb.js";
 import type { Health } from "../health.ts";
 import { decodeBinary } from "../validation.ts";
-import type { GrpcExchange } from "./exchange.ts";
-import type { GrpcMethod } from "./pipeline-method.ts";
+import type { GrpcExchange, GrpcMethod } from "./exchange.ts";
 import { statusTrailers } from "./status.ts";
 
 /** Bounds of a request, which needs no key: the name of a service fits. */
@@ -69,7 +68,7 @@ export class GrpcHealth {
     tell();
     const unwatch = this.#names.has(service) ? this.#health.watch(tell) : () => undefined;
     this.#watching.add(exchange);
-    exchange.onceClosed(() => {
+    exchange.onClose(() => {
       unwatch();
       this.#watching.delete(exchange);
     });

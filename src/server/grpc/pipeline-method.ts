@@ -8,14 +8,8 @@ import { SMALL_REQUEST } from "../large-requests.ts";
 import type { Pipeline, StreamedRequest } from "../pipeline.ts";
 import { type RequestBounds, requestBoundsOf } from "../request-bounds.ts";
 import { binaryDecoding, decodeBinary } from "../validation.ts";
-import type { GrpcExchange } from "./exchange.ts";
+import type { GrpcExchange, GrpcMethod } from "./exchange.ts";
 import type { RequestMessages } from "./request-messages.ts";
-
-/** A method of a gRPC server. */
-export interface GrpcMethod {
-  /** Answers a call to its end. MUST NOT reject. */
-  serve(exchange: GrpcExchange): Promise<void>;
-}
 
 /** A method of the pipeline. */
 export class PipelineMethod implements GrpcMethod {
@@ -51,7 +45,7 @@ export class PipelineMethod implements GrpcMethod {
       return { value, bytes: value.length };
     };
     const reply = await this.#pipeline.unary(call, () => this.#request(call, messages), encode);
-    exchange.onceClosed(() => call.delivered());
+    exchange.onClose(() => call.delivered());
     exchange.reply(reply);
   }
 

@@ -22,8 +22,7 @@ import { methodName } from "../endpoints.ts";
 import { oncePerServices } from "../once-per-services.ts";
 import type { OperatorAccess } from "../operator-access.ts";
 import { decodeBinary } from "../validation.ts";
-import type { GrpcExchange } from "./exchange.ts";
-import type { GrpcMethod } from "./pipeline-method.ts";
+import type { GrpcExchange, GrpcMethod } from "./exchange.ts";
 
 /** Bounds of a request. */
 const BOUNDS = { maxBytes: 16_384, maxValues: 64 };

@@ -15,10 +15,10 @@ import type { Health } from "../health.ts";
 import type { OperatorAccess } from "../operator-access.ts";
 import type { Pipeline } from "../pipeline.ts";
 import { createTlsServer, type TlsSource } from "../tls.ts";
-import { GrpcExchange } from "./exchange.ts";
+import { GrpcExchange, type GrpcMethod } from "./exchange.ts";
 import { GrpcHealth } from "./health-service.ts";
 import { keepAlive } from "./keep-alive.ts";
-import { type GrpcMethod, PipelineMethod } from "./pipeline-method.ts";
+import { PipelineMethod } from "./pipeline-method.ts";
 import { REFLECTION_SERVICES, reflectionMethods } from "./reflection-service.ts";
 import { ENCODINGS } from "./request-messages.ts";
 import { trailersFrom } from "./status.ts";
@@ -99,20 +99,24 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   };
 }
 
+const GRPC_TYPE = /^application\/grpc(\+proto)?\s*(;|$)/i;
+
+/** Its end tells a stream's error too. */
+const ignore = (): void => undefined;
+
 function answer(
   methods: ReadonlyMap<string, GrpcMethod>,
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   address: string | undefined,
 ): void {
-  // Its end says the rest.
-  stream.on("error", () => undefined);
+  stream.on("error", ignore);
   // A caller may reset a call in the same breath.
   if (stream.closed) return;
   const exchange = new GrpcExchange(stream, headers, address);
   const { ":path": path = "", "content-type": type = "", "grpc-encoding": encoding = "identity" } = headers;
   const method = methods.get(path);
-  if (!type.startsWith("application/grpc")) stream.respond({ ":status": 415 }, { endStream: true });
+  if (!GRPC_TYPE.test(type)) stream.respond({ ":status": 415 }, { endStream: true });
   else if (method === undefined) exchange.fail(unknownMethod(path));
   else if (!ENCODINGS.includes(String(encoding))) exchange.refuse(unknownEncoding(String(encoding)));
   else void method.serve(exchange);
