@@ -12,7 +12,9 @@ import type { PartReport } from "./throughput.ts";
 /** Bytes that a decision on an action of this many characters may take. */
 const MAX_BYTES_A_DECISION = 1_300;
 const CHARACTERS = 200;
-const MAX_IDLE_MIB = 320;
+const MAX_IDLE_MIB = 270;
+/** Aim for it, which is not reached. */
+const AIM_IDLE_MIB = 185;
 /** Milliseconds after the start in which the service settles. */
 const IDLE_MS = 5_000;
 const AGENTS = 100;
@@ -60,7 +62,7 @@ export async function measureFootprint(
   await addWorkspace(workspace.databaseUrl, plain);
   const bytes = bytesEach(after, await sizeOf(workspace.databaseUrl));
   const rows = [
-    ["memory of the idle service, MiB", figure(idleMib)],
+    [`memory of the idle service, MiB (aim: ${AIM_IDLE_MIB})`, figure(idleMib)],
     ["memory after the load, MiB", figure(busyMib)],
     [
       `bytes on disk for each of ${after.decisions - before.decisions} decisions of the load`,
