@@ -122,6 +122,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.SCHEMA_INVALID,
       ErrorReason.PASTE_NOT_RECOGNISED,
       ErrorReason.GRANT_TOO_WIDE,
+      ErrorReason.PLAN_INVALID,
       ErrorReason.TARGET_NOT_ALLOWED,
       ErrorReason.QUESTION_NOT_UNDERSTOOD,
       ErrorReason.NOT_SCRUBBABLE,
@@ -191,6 +192,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.REQUEST_ID_EXPIRED,
       ErrorReason.OUTCOME_EXISTS,
       ErrorReason.ALREADY_CLAIMED,
+      ErrorReason.SESSION_HAS_CONTRACT,
     ],
   ],
   [

@@ -1,4 +1,4 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import { fromJson, type JsonObject, type MessageInitShape, toJson } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import {
   AuthorityService,
@@ -14,9 +14,12 @@ import {
   type GrantSchema,
   type IntentContractSchema,
   type McpToolPolicySchema,
+  type PlanStep,
+  type PlanStepSchema,
   type SessionSchema,
   type TemporalWindowSchema,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { ConditionsSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { type AuthorityView, endAuthority, getAuthority, listAuthority } from "../authority/existing-authority.ts";
 import { verifyFederationToken } from "../authority/federation-token.ts";
 import {
@@ -29,10 +32,10 @@ import type { SigningKeys } from "../authority/signing-key.ts";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
-import type { AuthorityKind } from "../state/control-changes.ts";
+import type { AuthorityKind, SealedPlanStep } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import type { CallContext } from "./context.ts";
-import { authorityStatusMapping, decisionMapping } from "./enum-mapping.ts";
+import { authorityStatusMapping, decisionMapping, outsideContractMapping } from "./enum-mapping.ts";
 import { optionalNumber, optionalTimestamp, trustTenths } from "./field-values.ts";
 import { type PageRequest, pageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition, type ServiceFunctions } from "./service.ts";
@@ -279,12 +282,17 @@ function intentContractFunctions(calls: AuthorityCalls) {
 }
 
 function intentContractDraft(request: CreateIntentContractRequest): AuthorityDraft {
-  const { agentId, goal, allowedActionTypes, allowedTools, maxActions, durationSeconds } = request;
+  const { agentId, goal, allowedActionTypes, allowedTools, maxActions, durationSeconds, steps, outside } = request;
+  if (allowedActionTypes.length === 0 && steps.length === 0)
+    throw invalidField("allowed_action_types", "must name at least one action type, unless the contract has `steps`");
   return {
     kind: "intent_contract",
     agentId,
     text: goal,
-    actionTypes: allowedActionTypes,
+    actionTypes: allowedActionTypes.length === 0 ? undefined : allowedActionTypes,
+    steps: steps.length === 0 ? undefined : steps.map(sealedStepFrom),
+    sessionId: request.sessionId,
+    outside: outsideContractMapping.fromProto(outside),
     tools: allowedTools,
     lastsSeconds: optionalNumber(durationSeconds),
     maxUses: usesIn("max_actions", maxActions),
@@ -293,6 +301,7 @@ function intentContractDraft(request: CreateIntentContractRequest): AuthorityDra
 
 function intentContractFrom(view: AuthorityView): MessageInitShape<typeof IntentContractSchema> {
   const { id, text = "", tools = [] } = view.sealed;
+  const { session_id: sessionId, steps = [], outside = "block" } = view.sealed;
   const { maxUses: maxActions, uses: actions } = useFields(view);
   return {
     intentContractId: id,
@@ -302,7 +311,30 @@ function intentContractFrom(view: AuthorityView): MessageInitShape<typeof Intent
     allowedTools: [...tools],
     maxActions,
     actions,
+    steps: steps.map((step, index) => planStepFrom(step, view.stepCalls[index] ?? 0)),
+    sessionId,
+    outside: outsideContractMapping.toProto[outside],
     ...commonFields(view),
+  };
+}
+
+function sealedStepFrom({ tool, conditions, maxCalls }: PlanStep): SealedPlanStep {
+  return {
+    tool: tool.trim(),
+    ...(conditions !== undefined && { conditions: toJson(ConditionsSchema, conditions) as JsonObject }),
+    ...(maxCalls !== undefined && { max_calls: usesIn("max_calls", maxCalls) as number }),
+  };
+}
+
+function planStepFrom(
+  { tool, conditions, max_calls }: SealedPlanStep,
+  calls: number,
+): MessageInitShape<typeof PlanStepSchema> {
+  return {
+    tool,
+    ...(conditions !== undefined && { conditions: fromJson(ConditionsSchema, conditions) }),
+    ...(max_calls !== undefined && { maxCalls: BigInt(max_calls) }),
+    calls: BigInt(calls),
   };
 }
 

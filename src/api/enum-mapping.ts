@@ -1,6 +1,6 @@
 import { OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentOrder, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
-import { AuthorityStatus } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { AuthorityStatus, OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { LimitOrder, MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import {
@@ -19,7 +19,11 @@ import type { MandateStatusWord as MandateStatusName } from "../registry/mandate
 import type { ProposalStatusWord } from "../registry/proposals.ts";
 import type { AgentStatus as AgentStatusName } from "../state/agents.ts";
 import type { AuthorityStatus as AuthorityStatusName } from "../state/authority-status.ts";
-import type { OutcomeTracking as OutcomeTrackingName, ProposedChange } from "../state/control-changes.ts";
+import type {
+  OutcomeTracking as OutcomeTrackingName,
+  OutsideContract as OutsideContractName,
+  ProposedChange,
+} from "../state/control-changes.ts";
 import type { OutcomeStatus as OutcomeStatusName } from "../state/outcomes.ts";
 import type { DecisionPath as DecisionPathName } from "../state/types.ts";
 
@@ -63,6 +67,13 @@ export const decisionPathMapping = createMapping<DecisionPathName, DecisionPath>
   unknown_tool: DecisionPath.UNKNOWN_TOOL,
   mcp_definition: DecisionPath.MCP_DEFINITION,
   halted: DecisionPath.HALTED,
+});
+
+/** Decisions on an action that an intent contract covers and does not admit. */
+export const outsideContractMapping = createMapping<OutsideContractName, OutsideContract>({
+  block: OutsideContract.BLOCK,
+  escalate: OutsideContract.ESCALATE,
+  rules: OutsideContract.RULES,
 });
 
 /** Statuses of an action's outcome. */

@@ -178,6 +178,16 @@ function mandatesFrom({ mandates, observed }: DecisionBody) {
   };
 }
 
+/** The intent contracts that cover the action. One that it names and that admits it without a plan is sealed among the authority alone. */
+function contractsFrom({ contracts, intent_contract_id: named, authority = [] }: DecisionBody) {
+  if (contracts === undefined) {
+    return named !== undefined && authority.includes(named) ? [{ intentContractId: named, inside: true }] : [];
+  }
+  return contracts.map(({ intent_contract_id: intentContractId, outside, step }) => {
+    return { intentContractId, inside: outside !== true, step };
+  });
+}
+
 /** The authority that the caller named and the authority that applied. */
 function authorityFrom({ authority = [], ...body }: DecisionBody) {
   const isGrant = (id: string): boolean => id.startsWith("grt_");
@@ -225,6 +235,7 @@ export function receiptMessageFrom(
     policyDigest: body.policy_digest,
     escalationId: body.used_escalation_id,
     ...authorityFrom(body),
+    contracts: contractsFrom(body),
     previousRoot: Buffer.from(body.previous_root, "base64"),
     previousSize: BigInt(body.previous_size),
   };

@@ -17,6 +17,8 @@ export interface AuthorityView {
   readonly endedAtMs: number | null;
   /** Actions allowed under it so far. */
   readonly uses: number;
+  /** Allowed calls of each step of a contract's plan so far; empty without a plan. */
+  readonly stepCalls: readonly number[];
   readonly status: AuthorityStatus;
 }
 
@@ -24,9 +26,16 @@ export interface AuthorityView {
 export function viewFrom(row: AuthorityRow, { authority }: WorkspaceState, nowMs: number): AuthorityView {
   const sealed = row.sealed as SealedAuthority;
   const endedAtMs = row.endedAtMs ?? null;
-  const uses = endedAtMs === null ? (authority.get(row.id)?.uses ?? row.uses) : row.uses;
+  const { uses, stepCalls } = (endedAtMs === null ? authority.get(row.id) : undefined) ?? row;
   const facts = { endedAtMs, expiresAtMs: sealed.expires_at_ms, maxUses: sealed.max_uses, uses };
-  return { sealed, createdAtMs: row.createdAtMs, endedAtMs, uses, status: authorityStatus(facts, nowMs) };
+  return {
+    sealed,
+    createdAtMs: row.createdAtMs,
+    endedAtMs,
+    uses,
+    stepCalls: stepCalls ?? [],
+    status: authorityStatus(facts, nowMs),
+  };
 }
 
 /** Sources that authority is read from. */
@@ -112,10 +121,14 @@ interface AuthorityName {
   readonly id: string;
 }
 
+type FinalUses = Pick<AuthorityRow, "uses" | "stepCalls">;
+
 /** Returns the final uses, by id, of everything that ends with a piece of authority: a grant takes its child grants along. */
-function endingWith({ state }: ChangeScope, { id, uses }: AuthorityRow): Map<string, number> {
-  const ending = new Map([[id, uses]]);
-  for (const item of state.authority.withChildren(id)) ending.set(item.sealed.id, item.uses);
+function endingWith({ state }: ChangeScope, { id, uses, stepCalls }: AuthorityRow): Map<string, FinalUses> {
+  const ending = new Map<string, FinalUses>([[id, { uses, stepCalls }]]);
+  for (const { sealed, ...item } of state.authority.withChildren(id)) {
+    ending.set(sealed.id, { uses: item.uses, stepCalls: sealed.steps === undefined ? null : item.stepCalls });
+  }
   return ending;
 }
 
@@ -123,8 +136,9 @@ async function endNow(scope: ChangeScope, row: AuthorityRow): Promise<AuthorityV
   const { transaction, state, nowMs, seal } = scope;
   const { workspaceId } = state;
   const ending = endingWith(scope, row);
-  for (const [id, uses] of ending) {
-    await transaction.nativeUpdate(AuthorityEntity, { workspaceId, id, endedAtMs: null }, { endedAtMs: nowMs, uses });
+  for (const [id, final] of ending) {
+    const key = { workspaceId, id, endedAtMs: null };
+    await transaction.nativeUpdate(AuthorityEntity, key, { endedAtMs: nowMs, ...final });
   }
   seal({
     type: "authority_ended",
@@ -132,7 +146,7 @@ async function endNow(scope: ChangeScope, row: AuthorityRow): Promise<AuthorityV
     agent_id: row.agentId ?? null,
     ids: [...ending.keys()],
   });
-  return viewFrom({ ...row, endedAtMs: nowMs, uses: ending.get(row.id) ?? row.uses }, state, nowMs);
+  return viewFrom({ ...row, endedAtMs: nowMs, ...ending.get(row.id) }, state, nowMs);
 }
 
 /**

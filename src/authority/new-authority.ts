@@ -7,13 +7,14 @@ import { getAgent } from "../registry/agents.ts";
 import { checkedName, checkedPatterns, checkedText } from "../registry/checked-text.ts";
 import { CREDENTIAL_MARK, createSecret, hashSecret, prefixOf } from "../registry/keys.ts";
 import type { AuthorityItem } from "../state/authority.ts";
-import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts";
+import type { AuthorityKind, OutsideContract, SealedAuthority, SealedPlanStep } from "../state/control-changes.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
 import { type AuthorityView, viewFrom } from "./existing-authority.ts";
 import { signFederationToken, type TokenSigner } from "./federation-token.ts";
 import { KIND_TRAITS } from "./kind-traits.ts";
 import { assertWithin, getParentGrant, type RequestedAuthority, secondsOf } from "./parent-grant.ts";
+import { assertPlanCompiles, coverableSession } from "./plan.ts";
 
 /** A request for new authority. Which members apply depends on the kind; the others are undefined. */
 export interface AuthorityDraft {
@@ -36,6 +37,12 @@ export interface AuthorityDraft {
   readonly startsAtMs?: number | undefined;
   /** Contract: its tools; empty for any. */
   readonly tools?: readonly string[] | undefined;
+  /** Contract: its plan. */
+  readonly steps?: readonly SealedPlanStep[] | undefined;
+  /** Contract: the session whose actions it covers. */
+  readonly sessionId?: string | undefined;
+  /** Contract: decision on an action that it covers and does not admit; undefined means `block`. */
+  readonly outside?: OutsideContract | undefined;
   /** Token: the cap on the agent's trust. */
   readonly maxTrustTenths?: number | undefined;
   /** Token: the intended recipient. */
@@ -104,6 +111,9 @@ function requestedFrom(draft: AuthorityDraft): RequestedAuthority {
     grantor_agent_id: grantorAgentId,
     parent_grant_id: draft.parentGrantId,
     tools: mapped(draft.tools, toolsFrom),
+    steps: draft.steps,
+    session_id: draft.sessionId,
+    outside: draft.outside,
     max_trust_tenths: draft.maxTrustTenths,
     audience: mapped(draft.audience, (audience) => checkedName("audience", audience)),
     server: mapped(draft.server, serverFrom),
@@ -172,7 +182,10 @@ async function checkedAuthority(
   const { grantorAgentId, agentId, parentGrantId } = draft;
   for (const id of [grantorAgentId, agentId]) if (typeof id === "string") assertActive(scope, id);
   const parent = parentGrantId === undefined ? undefined : await getParentGrant(scope, parentGrantId);
-  const { startsAtMs, expiresAtMs, ttlSeconds } = lifetimeOf(draft, parent, scope.nowMs);
+  const session = draft.sessionId === undefined ? undefined : coverableSession(scope, draft, draft.sessionId);
+  assertPlanCompiles(scope, draft.steps ?? []);
+  const { startsAtMs, ttlSeconds, ...lifetime } = lifetimeOf(draft, parent, scope.nowMs);
+  const expiresAtMs = session === undefined ? lifetime.expiresAtMs : session.sealed.expires_at_ms;
   if (parent !== undefined) assertWithin(parent, requested, expiresAtMs);
   const times = withoutUndefined<Pick<SealedAuthority, "expires_at_ms" | "starts_at_ms" | "ttl_seconds" | "prefix">>({
     expires_at_ms: expiresAtMs,
@@ -196,6 +209,7 @@ async function put(scope: ChangeScope, sealed: SealedAuthority, secretHash: Buff
     createdAtMs: nowMs,
     endedAtMs: null,
     uses: 0,
+    stepCalls: null,
     secretHash,
   };
   await transaction.insert(AuthorityEntity, { ...row });

@@ -30,7 +30,8 @@ export function referencesIn(decision: JsonRecord): DecisionReferences {
   const actorId = textAt(decision, "action.agent_id");
   const named = ["session_id", "grant_id", "intent_contract_id", "key_id"].map((name) => textAt(decision, name));
   const inReasons = listAt(decision, "reasons").flatMap((reason) => idsIn(textAt(reason, "message")));
-  const applied = listAt(decision, "authority").map(String);
+  const contracts = listAt(decision, "contracts").map((contract) => textAt(contract, "intent_contract_id"));
+  const applied = [...listAt(decision, "authority").map(String), ...contracts];
   const escalations = ["escalation_id", "used_escalation_id", "presented_escalation_id", "edit_of"];
   return {
     decisionId: textAt(decision, "decision_id"),

@@ -13,7 +13,7 @@ import { isCounted, outcomeTimeoutMs, trustAfter } from "../state/fold.ts";
 import { type Action, DEFAULT_REASONS, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { applyApproval } from "./approval.ts";
-import { checkContract } from "./contract.ts";
+import { type ContractCheck, checkContracts } from "./contract.ts";
 import { checkIdentity, type Identity, type IdentityCheck, isKeyEnded } from "./identity.ts";
 import { checkPermissions } from "./permissions.ts";
 import { checkTool } from "./tool-policy.ts";
@@ -73,6 +73,7 @@ function outcomeFrom(attempt: Attempt, verdict: Verdict): Outcome {
     policyName: undefined,
     ...NO_APPROVAL,
     authority: [],
+    contracts: [],
     principalId: undefined,
     ...verdict,
     ...limitResets(attempt, verdict, counts),
@@ -124,7 +125,7 @@ function limitResets(
 
 /** Takes the steps in order. The first refusal ends them. */
 function verdictOf(attempt: Attempt): Verdict {
-  const { state, agent, action, toolName, nowMs } = attempt;
+  const { state, agent, action, nowMs } = attempt;
   // The workspace's halt and the agent's status, then the principal with its grants, the session and the key.
   const identified = identify(attempt);
   if (identified.kind === "refused") return refuse(identified);
@@ -134,14 +135,14 @@ function verdictOf(attempt: Attempt): Verdict {
   const permitted = checkPermissions(state, agent, identity, action, nowMs);
   if (permitted.reason !== undefined)
     return { ...refuse({ path: "permissions", reason: permitted.reason }, permitted.result), principalId };
-  // The intent contract.
-  const contracted = checkContract(state, action, toolName, nowMs);
+  // The intent contracts that the action and its session have.
+  const contracted = checkContracts(attempt, () => contextFrom(attempt, identity.grantors));
   if (contracted.kind === "refused") return { ...refuse(contracted, "admitted"), principalId };
-  const contract = contracted.kind === "inside" ? contracted.contract : undefined;
+  const { contracts, admitting } = contracted;
   // Tool policies, mandates and the workspace's default; then an approval that lifts an escalation.
-  const verdict = applyPolicies(attempt, identity);
-  const authority = idsOf([...identity.chain, permitted.window, contract, identity.token]);
-  return { ...verdict, authority, principalId };
+  const verdict = applyPolicies(attempt, identity, contracted);
+  const authority = idsOf([...identity.chain, permitted.window, ...admitting, identity.token]);
+  return { ...verdict, authority, contracts, principalId };
 }
 
 /** Checks that the workspace is not halted, then the agent's status, then the authority that the action claims. */
@@ -152,25 +153,33 @@ function identify({ state, agent, action, nowMs }: Attempt): IdentityCheck {
 }
 
 /**
- * Applies tool policies, then mandates. If a tool policy escalates a call and a person approves it, it still has to pass the
- * mandates.
+ * Applies tool policies, then mandates. If an intent contract or a tool policy escalates a call and a person approves it, it still has to
+ * pass the mandates.
  */
-function applyPolicies(attempt: Attempt, identity: Identity): Verdict {
-  const ofTool = checkTool(attempt);
-  if (ofTool === undefined) return applyApproval(attempt, evaluateMandates(attempt, identity));
-  if (ofTool.decision === "block") return ofTool;
-  const ofMandates = evaluateMandates(attempt, identity);
+function applyPolicies(attempt: Attempt, identity: Identity, contracted: ContractCheck): Verdict {
+  const held = heldBack(attempt, contracted);
+  if (held?.decision === "block") return held;
+  const ofMandates = evaluateMandates(attempt, identity, contracted);
+  if (held === undefined) return applyApproval(attempt, ofMandates);
   // The rules that escalate as well ask for their approvers with the first ask: one approval lifts them too.
-  const approved = applyApproval(attempt, ofTool, ofMandates.policy?.demands);
+  const approved = applyApproval(attempt, held, ofMandates.policy?.demands);
   if (approved.decision !== "allow") return approved;
   if (ofMandates.decision === "block") return ofMandates;
   return { ...approved, policy: ofMandates.policy };
 }
 
+/** Returns the block of a tool policy, else the escalation of an intent contract or a tool policy; undefined for a call without either. */
+function heldBack(attempt: Attempt, { escalating }: ContractCheck): Verdict | undefined {
+  const ofTool = checkTool(attempt);
+  if (escalating.length === 0 || ofTool?.decision === "block") return ofTool;
+  const reasons = [...escalating, ...(ofTool?.reasons ?? [])];
+  return { decision: "escalate", path: "intent_contract", reasons, permissions: "admitted" };
+}
+
 /** Evaluates the mandates. Without a rule that fires, the workspace's default decides. */
-function evaluateMandates(attempt: Attempt, { grantors }: Identity): Verdict {
+function evaluateMandates(attempt: Attempt, { grantors }: Identity, { planState }: ContractCheck): Verdict {
   const { policies, settings } = attempt.state;
-  const policy = policies.policySet().evaluate(contextFrom(attempt, grantors));
+  const policy = policies.policySet().evaluate({ ...contextFrom(attempt, grantors), planState });
   if (policy.decision === undefined) {
     const decision = settings.default_decision as Decision;
     return { decision, path: "default", reasons: DEFAULT_REASONS[decision], permissions: "admitted", policy };
@@ -188,7 +197,9 @@ export function contextOf(
 ): EvaluationContext {
   const attempt = attemptFrom(state, action, nowMs, journal);
   const identified = identify(attempt);
-  return contextFrom(attempt, identified.kind === "refused" ? [] : identified.identity.grantors);
+  const context = contextFrom(attempt, identified.kind === "refused" ? [] : identified.identity.grantors);
+  const contracted = checkContracts(attempt, () => context);
+  return { ...context, planState: contracted.kind === "refused" ? "outside" : contracted.planState };
 }
 
 function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): EvaluationContext {

@@ -28,7 +28,9 @@ export const NO_APPROVAL = {
 
 /** Result of the steps. The other members of an outcome follow from it. */
 export type Verdict = Pick<Outcome, "decision" | "path" | "reasons" | "permissions"> &
-  Partial<Pick<Outcome, "policy" | "policyName" | "authority" | "principalId" | keyof typeof NO_APPROVAL>>;
+  Partial<
+    Pick<Outcome, "policy" | "policyName" | "authority" | "contracts" | "principalId" | keyof typeof NO_APPROVAL>
+  >;
 
 /** Refusal of an action by one of the steps. */
 export interface Refusal {

@@ -52,7 +52,10 @@ const PATHS: ReadonlyMap<string, string> = new Map([
   ["permissions", " because the agent's permissions and capabilities do not admit this action type."],
   ["delegation", " because no active chain of grants lets the agent act for that principal."],
   ["session", " because the session that the call named is not the agent's, or has ended."],
-  ["intent_contract", " because the intent contract that the call named does not admit the action."],
+  [
+    "intent_contract",
+    " because an intent contract of the call or its session does not admit the action, or no longer holds.",
+  ],
   ["credential", " because the credential or token of the call has ended, or is not good for this action."],
   ["mcp_tool_policy", " because a policy for the tools of an MCP server refuses the tool."],
   ["unknown_tool", " because the tool is not registered, and the workspace refuses unknown tools."],

@@ -1,5 +1,5 @@
 import { distinctKeys } from "../policy/approvers.ts";
-import { type Ask, type DecisionRefs, foldDecision, foldFollowUp, isCounted } from "../state/fold.ts";
+import { type Ask, type DecisionRefs, foldDecision, foldFollowUp, isCounted, usedStep } from "../state/fold.ts";
 import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { appendEntries, columnTexts, type EntryColumn } from "../store/sql/append-entries.ts";
@@ -29,9 +29,10 @@ const NO_REFS: DecisionRefs = { usedIds: NO_IDS, ask: undefined };
 
 /** Returns the approval and the authority that an allowed action uses up, with what it reserves, or the escalation that an action asks for. */
 export function refsOf(outcome: Outcome): DecisionRefs {
-  const { decision, usedEscalationId, authority, reservations } = outcome;
+  const { decision, usedEscalationId, reservations } = outcome;
   if (decision === "escalate") return { usedIds: NO_IDS, ask: askOf(outcome) };
   if (decision !== "allow") return NO_REFS;
+  const authority = usedAuthority(outcome);
   if (usedEscalationId === undefined && authority.length === 0 && reservations.length === 0) return NO_REFS;
   const usedIds = usedEscalationId === undefined ? authority : [usedEscalationId, ...authority];
   return {
@@ -40,6 +41,16 @@ export function refsOf(outcome: Outcome): DecisionRefs {
     ...(reservations.length > 0 && { reservations }),
     ...(exceedsBudget(outcome) && { isOverdrawn: true }),
   };
+}
+
+/** Returns references to the authority of an action, an intent contract's with the step of its plan. */
+function usedAuthority({ authority, contracts }: Outcome): readonly string[] {
+  if (contracts.every(({ step }) => step === undefined)) return authority;
+  const steps = new Map(contracts.map(({ contractId, step }) => [contractId, step]));
+  return authority.map((id) => {
+    const step = steps.get(id);
+    return step === undefined ? id : usedStep(id, step);
+  });
 }
 
 /** Tests whether an approval let an action exceed a budget of a mandate that is enforced. */

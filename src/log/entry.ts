@@ -6,6 +6,7 @@ import type { Reservation } from "../state/counters/budget-pots.ts";
 import { type DecisionRefs, isCounted, refTextFrom } from "../state/fold.ts";
 import {
   type Action,
+  type CoveringContract,
   DECISION_NUMBERS,
   DEFAULT_REASON_CODE,
   type DecisionReason,
@@ -205,6 +206,18 @@ const writeAuthorisation = objectWriter<Sealing>({
     listText(policy?.collectiveLimits ?? [], (limit) => writeLimit({ limit, workspaceId, agentId })),
 });
 
+const writeContract = objectWriter<CoveringContract>({
+  intent_contract_id: ({ contractId }) => json(contractId),
+  outside: ({ isInside }) => (isInside ? undefined : "true"),
+  step: ({ step }) => json(step),
+});
+
+/** Tests whether an action is covered by no contract, or only by the one that it names, which admits it without a plan. */
+const isCoveredByName = ({ contracts }: Outcome, { intentContractId }: Action): boolean =>
+  contracts.every(
+    ({ contractId, isInside, step }) => contractId === intentContractId && isInside && step === undefined,
+  );
+
 const writeTrust = objectWriter<Outcome>({
   before: ({ trustBeforeTenths }) => json(trustBeforeTenths / 10),
   after: ({ trustAfterTenths }) => json(trustAfterTenths / 10),
@@ -239,6 +252,8 @@ const writeDecision = objectWriter<Sealing>({
   grant_id: ({ action }) => json(action.grantId),
   intent_contract_id: ({ action }) => json(action.intentContractId),
   authority: ({ outcome }) => (outcome.authority.length === 0 ? undefined : json(outcome.authority)),
+  contracts: ({ outcome, action }) =>
+    isCoveredByName(outcome, action) ? undefined : listText(outcome.contracts, writeContract),
   replay_of: ({ action }) => json(action.replayOf),
   edit_of: ({ action }) => json(action.editOf),
   // Claim and outcome of an allowed action.

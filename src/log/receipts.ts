@@ -95,7 +95,7 @@ export interface DecisionBody {
   /** Top-level members of the metadata that the action digest leaves out. Absent when empty. */
   readonly digest_ignores?: readonly string[];
   readonly authorisation: { readonly permissions: string; readonly collective_limits: readonly SealedLimit[] };
-  /** Grants from the actor's own up to the principal's, then window, contract and token. Absent when empty. */
+  /** Grants from the actor's own up to the principal's, then window, contracts and token. Absent when empty. */
   readonly authority?: readonly string[];
   /** Enforcing mandates of which a rule fired. */
   readonly mandates: readonly {
@@ -143,6 +143,13 @@ export interface DecisionBody {
   readonly trace_flags?: string;
   readonly grant_id?: string;
   readonly intent_contract_id?: string;
+  /** Intent contracts that cover the action. Absent where only the one that it names does, and admits it without a plan. */
+  readonly contracts?: readonly {
+    readonly intent_contract_id: string;
+    /** True if the contract does not admit the action. */
+    readonly outside?: true;
+    readonly step?: number;
+  }[];
   readonly policy_name?: string;
   readonly presented_escalation_id?: string;
   readonly previous_root: string;

@@ -63,6 +63,12 @@ export const WHEN_VARIABLES = [
     members: [{ name: "id", type: "text", help: "id of the principal" }],
   },
   {
+    name: "plan",
+    type: "object",
+    help: "the intent contracts that cover the action",
+    members: [{ name: "state", type: "text", help: "`none`, `inside` or `outside`" }],
+  },
+  {
     name: "session",
     type: "object",
     help: "the session in which the agent acts",

@@ -276,11 +276,16 @@ export interface EvaluationContext {
   readonly sequenceStartedAtMs: (spec: OrderedSpec) => number | undefined;
   /** Looks up the guard's answer to a question; undefined if it was not asked. Default: no question was asked. */
   readonly guardAnswerFor?: ((spec: SemanticSpec) => GuardAnswer | undefined) | undefined;
+  /** Default `none`. */
+  readonly planState?: PlanState;
   /** Lenders of the authority, the principal first. Mandates scoped to them apply too. Default: none. */
   readonly principals?: readonly Principal[] | undefined;
   /** Decision when no rule fires. Default `allow`. */
   readonly defaultDecision?: Decision;
 }
+
+/** Place of an action beside the intent contracts that cover it. */
+export type PlanState = "none" | "inside" | "outside";
 
 /** An agent on whose behalf the action is done; mandates scoped to it apply to the action as well. */
 export interface Principal {

@@ -24,8 +24,8 @@ interface RevokeCommand {
 const AGENT_REVOKED = 1;
 
 /** Ends authority in its table, and stores the uses counted in the state. */
-const END_AUTHORITY = `update authority a set ended_at_ms = ?, uses = e.uses
-  from unnest(?::text[], ?::bigint[]) as e (id, uses)
+const END_AUTHORITY = `update authority a set ended_at_ms = ?, uses = e.uses, step_calls = e.step_calls::integer[]
+  from unnest(?::text[], ?::bigint[], ?::text[]) as e (id, uses, step_calls)
   where a.workspace_id = ? and a.id = e.id and a.ended_at_ms is null`;
 
 async function endAuthority(
@@ -36,7 +36,8 @@ async function endAuthority(
   // PostgreSQL's array literals; ids need no quoting.
   const ids = `{${items.map(({ sealed }) => sealed.id).join(",")}}`;
   const uses = `{${items.map((item) => item.uses).join(",")}}`;
-  await transaction.execute(END_AUTHORITY, [nowMs, ids, uses, state.workspaceId]);
+  const stepCalls = `{${items.map(({ stepCalls: of }) => (of.length === 0 ? "null" : `"{${of.join(",")}}"`)).join(",")}}`;
+  await transaction.execute(END_AUTHORITY, [nowMs, ids, uses, stepCalls, state.workspaceId]);
 }
 
 /** Rejects the agent's pending escalations, so that every waiting call ends. */

@@ -15,6 +15,8 @@ export interface AuthorityItem {
   readonly createdAtMs: number;
   /** Number of actions that were allowed under it. */
   uses: number;
+  /** Number of allowed calls of each step of a contract's plan; empty without a plan. */
+  readonly stepCalls: number[];
 }
 
 type ItemsByKey = Map<string, Set<AuthorityItem>>;
@@ -68,6 +70,7 @@ export class AuthorityIndex {
   readonly #byGrantor: ItemsByKey = new Map();
   readonly #byDelegation: ItemsByKey = new Map();
   readonly #byParent: ItemsByKey = new Map();
+  readonly #bySession: ItemsByKey = new Map();
 
   /** Returns the item with an id; undefined when it is unknown or has ended. */
   get(id: string): AuthorityItem | undefined {
@@ -94,6 +97,12 @@ export class AuthorityIndex {
     return this.#byDelegation.get(delegationKey(agentId, principalId)) ?? NO_ITEMS;
   }
 
+  /** Returns the intent contract that covers the actions of a session; undefined if there is none. */
+  contractOf(sessionId: string): AuthorityItem | undefined {
+    const [contract] = this.#bySession.get(sessionId) ?? NO_ITEMS;
+    return contract;
+  }
+
   /** Returns a grant and all its descendants, the grant first; empty when it is unknown or has ended. */
   withChildren(grantId: string): AuthorityItem[] {
     const first = this.#items.get(grantId);
@@ -103,9 +112,11 @@ export class AuthorityIndex {
     return found;
   }
 
-  /** Adds an item. The parent of a grant MUST have been added before. */
-  put(sealed: SealedAuthority, createdAtMs: number, uses: number): void {
-    const { action_types, tool, parent_grant_id } = sealed;
+  /**
+   * Adds an item. The parent of a grant MUST have been added before. `stepCalls`: calls of the steps of a plan so far, default none.
+   */
+  put(sealed: SealedAuthority, createdAtMs: number, uses: number, stepCalls: readonly number[] = []): void {
+    const { action_types, tool, parent_grant_id, steps = [] } = sealed;
     const item: AuthorityItem = {
       sealed,
       admits: action_types === undefined ? null : compilePatterns(action_types),
@@ -113,6 +124,7 @@ export class AuthorityIndex {
       parent: parent_grant_id === undefined ? null : (this.#items.get(parent_grant_id) ?? null),
       createdAtMs,
       uses,
+      stepCalls: steps.map((_, index) => stepCalls[index] ?? 0),
     };
     this.#items.set(sealed.id, item);
     this.#forEachKey(item, addTo);
@@ -128,10 +140,12 @@ export class AuthorityIndex {
     }
   }
 
-  /** Adds a use, or undoes one. An unknown id is ignored. */
-  use(id: string, change: 1 | -1): void {
+  /** Adds a use, or undoes one; `step`: index of the plan's step that was used. An unknown id is ignored. */
+  use(id: string, step: number | undefined, change: 1 | -1): void {
     const item = this.#items.get(id);
-    if (item !== undefined) item.uses += change;
+    if (item === undefined) return;
+    item.uses += change;
+    if (step !== undefined) item.stepCalls[step] = (item.stepCalls[step] ?? 0) + change;
   }
 
   /** Removes items that expired at or before a time of the log. */
@@ -143,10 +157,11 @@ export class AuthorityIndex {
   }
 
   #forEachKey(item: AuthorityItem, change: typeof addTo): void {
-    const { kind, agent_id, grantor_agent_id, parent_grant_id } = item.sealed;
+    const { kind, agent_id, grantor_agent_id, parent_grant_id, session_id } = item.sealed;
     change(this.#byHolder, holderKey(agent_id, kind), item);
     if (grantor_agent_id !== undefined) change(this.#byGrantor, grantor_agent_id, item);
     if (parent_grant_id !== undefined) change(this.#byParent, parent_grant_id, item);
+    if (session_id !== undefined) change(this.#bySession, session_id, item);
     if (kind !== "grant") return;
     for (const principalId of new Set(chainOf(item).map((link) => link.sealed.grantor_agent_id ?? ""))) {
       change(this.#byDelegation, delegationKey(agent_id ?? "", principalId), item);

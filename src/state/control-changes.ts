@@ -1,3 +1,4 @@
+import type { JsonObject as ProtoJsonObject } from "@bufbuild/protobuf";
 import type { ListKind } from "../policy/lists/kinds.ts";
 import type { Decision } from "../policy/types.ts";
 import type { JsonObject } from "../tree/canonical.ts";
@@ -242,6 +243,17 @@ export type AuthorityKind =
   | "federation_token"
   | "mcp_tool_policy";
 
+/** Step of a plan: a tool that may be called, with conditions on its arguments in proto JSON. */
+export type SealedPlanStep = {
+  readonly tool: string;
+  readonly conditions?: ProtoJsonObject;
+  /** Maximum number of allowed calls. Default: no limit. */
+  readonly max_calls?: number;
+};
+
+/** Decision on an action that an intent contract covers and does not admit; `rules` leaves it to the mandates. */
+export type OutsideContract = "block" | "escalate" | "rules";
+
 /** A piece of authority as sealed. Members that do not apply to its kind are omitted. */
 export type SealedAuthority = {
   readonly id: string;
@@ -264,6 +276,12 @@ export type SealedAuthority = {
   readonly starts_at_ms?: number;
   /** Contract: the tools inside it; empty for any. */
   readonly tools?: readonly string[];
+  /** Contract: its plan, in the order in which steps are tried. */
+  readonly steps?: readonly SealedPlanStep[];
+  /** Contract: the session whose actions it covers. */
+  readonly session_id?: string;
+  /** Contract: decision on an action that it covers and does not admit. Default `block`. */
+  readonly outside?: OutsideContract;
   /** Token: the cap on the agent's trust. */
   readonly max_trust_tenths?: number;
   /** Token: the party that is to accept it. */

@@ -36,7 +36,7 @@ export interface Ask {
 
 /** References of a decision, which the column `ref_id` keeps for replicas that fold the decision. */
 export interface DecisionRefs {
-  /** Ids of the approved escalation and of the authority that the decision used. */
+  /** Ids of the approved escalation and of the authority that the decision used; an intent contract's with the step, as `usedStep` writes it. */
   readonly usedIds: readonly string[];
   readonly ask: Ask | undefined;
   /** Amounts that the decision reserves. Default: none. */
@@ -58,6 +58,11 @@ const KEPT = "kept ";
 export const OVERDRAWN = "over";
 /** Beginning of a word that stands for a reservation. No id begins so. */
 const POT = "pot:";
+/** Sign between the id of an intent contract and the index of the step that an action used. No id holds it. */
+const STEP = "#";
+
+/** Returns the reference to a step of the plan of an intent contract. */
+export const usedStep = (contractId: string, step: number): string => `${contractId}${STEP}${step}`;
 
 /**
  * Writes the references of a decision: ids and `pot:<key>:<millionths>`, or `ask:<id>`, or `new:<action digest>:<expiry>`, the last two followed by
@@ -171,10 +176,12 @@ export function foldDecision(state: WorkspaceState, entry: FoldedDecision, journ
   }
 }
 
-function useAuthority(state: WorkspaceState, id: string, nextSeq: number, journal: StateJournal | undefined): void {
-  state.authority.use(id, 1);
+function useAuthority(state: WorkspaceState, used: string, nextSeq: number, journal: StateJournal | undefined): void {
+  const [id = "", stepText] = used.split(STEP);
+  const step = stepText === undefined ? undefined : Number(stepText);
+  state.authority.use(id, step, 1);
   state.usesChangedAt.set(id, nextSeq);
-  journal?.undo.push(() => state.authority.use(id, -1));
+  journal?.undo.push(() => state.authority.use(id, step, -1));
 }
 
 function openEscalation(

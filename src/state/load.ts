@@ -108,10 +108,10 @@ async function loadFigures(client: Reader, state: WorkspaceState, trustSeq: numb
 const UNSAVED_MS = 60_000;
 
 async function loadAuthority(client: Reader, state: WorkspaceState): Promise<void> {
-  type Row = { sealed: SealedAuthority; createdAtMs: number; uses: number };
+  type Row = { sealed: SealedAuthority; createdAtMs: number; uses: number; stepCalls: readonly number[] | null };
   const values = [state.workspaceId, state.lastAtMs - UNSAVED_MS];
-  for await (const { sealed, createdAtMs, uses } of rowsOf<Row>(client, readAuthority, values)) {
-    state.authority.put(sealed, createdAtMs, uses);
+  for await (const { sealed, createdAtMs, uses, stepCalls } of rowsOf<Row>(client, readAuthority, values)) {
+    state.authority.put(sealed, createdAtMs, uses, stepCalls ?? []);
   }
 }
 

@@ -3,9 +3,15 @@ import { lockTrust, saveTrust, saveUses, setTrustSeq } from "../store/sql/save-t
 import type { WorkspaceState } from "./workspace.ts";
 
 /** A value with the size of the log after the entry that last changed it. */
-export interface ChangedValue {
-  readonly value: number;
+export interface Changed<Value> {
+  readonly value: Value;
   readonly changedAt: number;
+}
+
+/** Actions allowed under a piece of authority: all of them, and the calls of each step of its plan. */
+interface Uses {
+  readonly all: number;
+  readonly ofSteps: readonly number[];
 }
 
 /** The values that changed, as of a size of the log. */
@@ -15,25 +21,28 @@ export interface TrustSnapshot {
   /** Time of the last entry, epoch milliseconds. */
   readonly lastAtMs: number;
   /** Trust in tenths, by agent. */
-  readonly trust: ReadonlyMap<string, ChangedValue>;
-  /** Actions allowed under a piece of authority, by its id. */
-  readonly uses: ReadonlyMap<string, ChangedValue>;
+  readonly trust: ReadonlyMap<string, Changed<number>>;
+  /** Uses of authority, by its id. */
+  readonly uses: ReadonlyMap<string, Changed<Uses>>;
 }
 
 /** Takes a snapshot of the values that changed since the last stored snapshot that the state knows of. */
 export function snapshotOf(state: WorkspaceState): TrustSnapshot {
-  const valuesOf = (changedAt: ReadonlyMap<string, number>, currentValue: (id: string) => number | undefined) =>
-    new Map([...changedAt].map(([id, at]) => [id, { value: currentValue(id) ?? 0, changedAt: at }]));
+  const { agents, authority } = state;
+  const uses = new Map<string, Changed<Uses>>();
+  for (const [id, changedAt] of state.usesChangedAt) {
+    const item = authority.get(id);
+    // The transaction that ends authority stores its last uses.
+    if (item !== undefined) uses.set(id, { value: { all: item.uses, ofSteps: [...item.stepCalls] }, changedAt });
+  }
   return {
     workspaceId: state.workspaceId,
     seq: state.seq,
     lastAtMs: state.lastAtMs,
-    trust: valuesOf(state.trustChangedAt, (id) => state.agents.get(id)?.trustTenths),
-    // The transaction that ends authority stores its last uses.
-    uses: valuesOf(
-      new Map([...state.usesChangedAt].filter(([id]) => state.authority.get(id) !== undefined)),
-      (id) => state.authority.get(id)?.uses,
+    trust: new Map(
+      [...state.trustChangedAt].map(([id, changedAt]) => [id, { value: agents.get(id)?.trustTenths ?? 0, changedAt }]),
     ),
+    uses,
   };
 }
 
@@ -43,10 +52,15 @@ export function forgetSaved({ trustChangedAt, usesChangedAt }: WorkspaceState, s
     for (const [id, at] of changedAt) if (at <= savedSeq) changedAt.delete(id);
 }
 
-function changedSince(all: ReadonlyMap<string, ChangedValue>, before: number): [ids: string[], values: number[]] {
+function changedSince<Value>(
+  all: ReadonlyMap<string, Changed<Value>>,
+  before: number,
+): { readonly ids: string[]; readonly values: Value[] } {
   const changed = [...all].filter(([, { changedAt }]) => changedAt > before);
-  return [changed.map(([id]) => id), changed.map(([, { value }]) => value)];
+  return { ids: changed.map(([id]) => id), values: changed.map(([, { value }]) => value) };
 }
+
+const stepCallsText = ({ ofSteps }: Uses): string | null => (ofSteps.length === 0 ? null : `{${ofSteps.join(",")}}`);
 
 async function write(client: PoolClient, snapshot: TrustSnapshot): Promise<number> {
   const { workspaceId, seq } = snapshot;
@@ -54,9 +68,13 @@ async function write(client: PoolClient, snapshot: TrustSnapshot): Promise<numbe
   const before = rows[0]?.seq ?? 0;
   // Another replica stored a newer snapshot.
   if (before >= seq) return before;
-  await client.query({ ...saveTrust, values: [workspaceId, ...changedSince(snapshot.trust, before)] });
-  if (snapshot.uses.size > 0)
-    await client.query({ ...saveUses, values: [workspaceId, ...changedSince(snapshot.uses, before)] });
+  const trust = changedSince(snapshot.trust, before);
+  await client.query({ ...saveTrust, values: [workspaceId, trust.ids, trust.values] });
+  if (snapshot.uses.size > 0) {
+    const { ids, values } = changedSince(snapshot.uses, before);
+    const counts = [values.map(({ all }) => all), values.map(stepCallsText)];
+    await client.query({ ...saveUses, values: [workspaceId, ids, ...counts] });
+  }
   await client.query({ ...setTrustSeq, values: [workspaceId, seq] });
   return seq;
 }

@@ -155,6 +155,15 @@ export const DEFAULT_REASONS: Readonly<Record<Decision, readonly DecisionReason[
 /** Result of checking the agent's permissions. */
 export type PermissionsResult = "admitted" | "denied" | "not_listed" | "not_evaluated";
 
+/** An intent contract that covers an action. */
+export interface CoveringContract {
+  readonly contractId: string;
+  /** True if it admits the action. */
+  readonly isInside: boolean;
+  /** Index of the plan's step that admits the action; undefined outside the contract and without a plan. */
+  readonly step: number | undefined;
+}
+
 /** Result of deciding an action: everything that is sealed, except its position in the log. */
 export interface Outcome {
   /** Name of the agent at the time of the action. */
@@ -192,7 +201,9 @@ export interface Outcome {
   readonly replacedEscalationId: string | undefined;
   /** Approved escalation that the decision uses up. */
   readonly usedEscalationId: string | undefined;
-  /** Ids of the authority that the action relies on: grants from the actor's up to the principal's, window, contract, token. */
+  /** Intent contracts that cover the action: the one that it names, then that of its session. */
+  readonly contracts: readonly CoveringContract[];
+  /** Ids of the authority that the action relies on: grants from the actor's up to the principal's, window, contracts, token. */
   readonly authority: readonly string[];
   /** Amounts that an allowed action reserves in the pots in force. */
   readonly reservations: readonly Reservation[];

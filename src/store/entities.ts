@@ -389,7 +389,7 @@ export const EscalationEntity = defineEntity({
   },
 });
 
-/** A piece of authority. `uses` is a snapshot; see `Workspace.trustSeq`. */
+/** A piece of authority. `uses` and `stepCalls` are snapshots; see `Workspace.trustSeq`. */
 export const AuthorityEntity = defineEntity({
   name: "Authority",
   tableName: "authority",
@@ -404,6 +404,7 @@ export const AuthorityEntity = defineEntity({
     createdAtMs: p.bigint("number"),
     endedAtMs: p.bigint("number").nullable(),
     uses: p.bigint("number"),
+    stepCalls: p.array<number>().nullable(),
     secretHash: p.blob().nullable(),
   },
 });

@@ -780,6 +780,9 @@ const BACKTESTS = [
   "create index backtest_newest on backtest (workspace_id, question_digest, created_at_ms desc)",
 ];
 
+/** Calls of each step of the plan of an intent contract, as of `Workspace.trustSeq`; null without a plan. */
+const PLANS = ["alter table authority add column step_calls integer[]"];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -815,4 +818,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0030-leavers", statements: LEAVERS },
   { name: "0031-answered", statements: ANSWERED },
   { name: "0032-backtests", statements: BACKTESTS },
+  { name: "0033-plans", statements: PLANS },
 ];

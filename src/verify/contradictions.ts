@@ -139,7 +139,22 @@ function callMembers(body: JsonRecord): Record<string, Member> {
     "receipt.grant_id": at("grant_id"),
     "receipt.intent_contract_id": at("intent_contract_id"),
     "receipt.presented_escalation_id": at("presented_escalation_id"),
+    "receipt.contracts": contractsOf(body),
   };
+}
+
+/** Returns the intent contracts of a decision. One that the call names and that admits it without a plan is sealed among the authority alone. */
+function contractsOf(body: JsonRecord): JsonValue[] {
+  const named = valueAt(body, "intent_contract_id");
+  if (valueAt(body, "contracts") === undefined) {
+    const isInside = named !== undefined && listAt(body, "authority").includes(named);
+    return isInside ? [{ intent_contract_id: named, inside: true }] : [];
+  }
+  return listAt(body, "contracts").map((each) => {
+    if (!isJsonRecord(each)) return each;
+    const { outside, ...contract } = each;
+    return { ...contract, inside: outside !== true };
+  });
 }
 
 /** Shortens a time as Protobuf's JSON does, which omits zero milliseconds. */

@@ -5,6 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Conditions } from "./mandate_service_pb.js";
 import type { Decision } from "./resources_pb.js";
 
 /**
@@ -324,8 +325,50 @@ export declare type TemporalWindow = Message<"agentcontrol.v1.TemporalWindow"> &
 export declare const TemporalWindowSchema: GenMessage<TemporalWindow>;
 
 /**
- * IntentContract: a goal that an agent has committed to, with the actions and tools for it. An action that names the
- * contract and lies outside it is refused.
+ * PlanStep: a call that is part of a plan. Each allowed call uses the first step that admits it.
+ *
+ * @generated from message agentcontrol.v1.PlanStep
+ */
+export declare type PlanStep = Message<"agentcontrol.v1.PlanStep"> & {
+  /**
+   * The tool, 1 to 256 characters.
+   *
+   * @generated from field: string tool = 1;
+   */
+  tool: string;
+
+  /**
+   * Conditions on the arguments, as in an `argument` rule: `operator` and `rules`. They need a registered tool, and admit only a call on
+   * which they hold. Absent: any arguments.
+   *
+   * @generated from field: optional agentcontrol.v1.Conditions conditions = 2;
+   */
+  conditions?: Conditions | undefined;
+
+  /**
+   * Maximum number of allowed calls, 1 or more; absent for no limit.
+   *
+   * @generated from field: optional int64 max_calls = 3;
+   */
+  maxCalls?: bigint | undefined;
+
+  /**
+   * Number of allowed calls. Only in responses.
+   *
+   * @generated from field: int64 calls = 4;
+   */
+  calls: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.PlanStep.
+ * Use `create(PlanStepSchema)` to create a new message.
+ */
+export declare const PlanStepSchema: GenMessage<PlanStep>;
+
+/**
+ * IntentContract: a goal that an agent has committed to, with the actions and tools for it. It covers the actions that name it and,
+ * with a session, every action of the session.
  *
  * @generated from message agentcontrol.v1.IntentContract
  */
@@ -352,7 +395,7 @@ export declare type IntentContract = Message<"agentcontrol.v1.IntentContract"> &
   goal: string;
 
   /**
-   * Action-type patterns inside the contract.
+   * Action-type patterns inside the contract; empty with steps alone.
    *
    * @generated from field: repeated string allowed_action_types = 4;
    */
@@ -406,6 +449,27 @@ export declare type IntentContract = Message<"agentcontrol.v1.IntentContract"> &
    * @generated from field: google.protobuf.Timestamp ended_at = 11;
    */
   endedAt?: Timestamp | undefined;
+
+  /**
+   * The plan, in the order in which steps are tried. Empty for a contract without a plan.
+   *
+   * @generated from field: repeated agentcontrol.v1.PlanStep steps = 12;
+   */
+  steps: PlanStep[];
+
+  /**
+   * The session whose actions it covers; unset for a contract that actions name.
+   *
+   * @generated from field: optional string session_id = 13;
+   */
+  sessionId?: string | undefined;
+
+  /**
+   * Decision on an action that it covers and does not admit.
+   *
+   * @generated from field: agentcontrol.v1.OutsideContract outside = 14;
+   */
+  outside: OutsideContract;
 };
 
 /**
@@ -1442,7 +1506,7 @@ export declare type CreateIntentContractRequest = Message<"agentcontrol.v1.Creat
   goal: string;
 
   /**
-   * Action-type patterns inside the contract, 1 to 200.
+   * Action-type patterns inside the contract, at most 200. May be empty with `steps` only; with both, both must admit an action.
    *
    * @generated from field: repeated string allowed_action_types = 3;
    */
@@ -1463,11 +1527,32 @@ export declare type CreateIntentContractRequest = Message<"agentcontrol.v1.Creat
   maxActions?: bigint | undefined;
 
   /**
-   * Seconds until it expires, 1 to 31,536,000; absent if it never expires.
+   * Seconds until it expires, 1 to 31,536,000; absent if it never expires. Not with `session_id`: the contract then ends with the session.
    *
    * @generated from field: optional int64 duration_seconds = 6;
    */
   durationSeconds?: bigint | undefined;
+
+  /**
+   * The plan: the calls that the agent may make, at most 50.
+   *
+   * @generated from field: repeated agentcontrol.v1.PlanStep steps = 7;
+   */
+  steps: PlanStep[];
+
+  /**
+   * A session of the agent whose actions the contract covers, whether they name it or not. A session has one contract at a time.
+   *
+   * @generated from field: optional string session_id = 8;
+   */
+  sessionId?: string | undefined;
+
+  /**
+   * Decision on an action that the contract covers and does not admit. Default `block`.
+   *
+   * @generated from field: agentcontrol.v1.OutsideContract outside = 9;
+   */
+  outside: OutsideContract;
 };
 
 /**
@@ -2180,6 +2265,46 @@ export enum AuthorityStatus {
 export declare const AuthorityStatusSchema: GenEnum<AuthorityStatus>;
 
 /**
+ * OutsideContract: the decision on an action that an intent contract covers and does not admit.
+ *
+ * @generated from enum agentcontrol.v1.OutsideContract
+ */
+export enum OutsideContract {
+  /**
+   * In a request: `block`. Never returned.
+   *
+   * @generated from enum value: OUTSIDE_CONTRACT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The action is blocked.
+   *
+   * @generated from enum value: OUTSIDE_CONTRACT_BLOCK = 1;
+   */
+  BLOCK = 1,
+
+  /**
+   * A person is asked; the mandates apply as well.
+   *
+   * @generated from enum value: OUTSIDE_CONTRACT_ESCALATE = 2;
+   */
+  ESCALATE = 2,
+
+  /**
+   * The mandates decide; a rule reads in `when` whether `plan.state` is `outside`.
+   *
+   * @generated from enum value: OUTSIDE_CONTRACT_RULES = 3;
+   */
+  RULES = 3,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.OutsideContract.
+ */
+export declare const OutsideContractSchema: GenEnum<OutsideContract>;
+
+/**
  * Authority that agents act under, beside their own permissions. All of it is checked at each decision against the end of
  * the log; expiry is judged by the time of the decision.
  *
@@ -2349,7 +2474,9 @@ export declare const AuthorityService: GenService<{
     output: typeof EndTemporalWindowResponseSchema;
   },
   /**
-   * Creates an intent contract. AGENT_INACTIVE when the agent is deactivated or revoked.
+   * Creates an intent contract. AGENT_INACTIVE when the agent is deactivated or revoked; AUTHORITY_NOT_FOUND when the agent has no session
+   * in force with this id, SESSION_HAS_CONTRACT when another contract covers it; CONTRACT_INVALID when a step does not compile, with every
+   * violation.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateIntentContract
    */

@@ -269,6 +269,40 @@ export declare type TrustEffect = Message<"agentcontrol.v1.TrustEffect"> & {
 export declare const TrustEffectSchema: GenMessage<TrustEffect>;
 
 /**
+ * CoveringContract: an intent contract that covers an action.
+ *
+ * @generated from message agentcontrol.v1.CoveringContract
+ */
+export declare type CoveringContract = Message<"agentcontrol.v1.CoveringContract"> & {
+  /**
+   * Id of the intent contract.
+   *
+   * @generated from field: string intent_contract_id = 1;
+   */
+  intentContractId: string;
+
+  /**
+   * True if the contract admits the action; false if its `outside` decided, or left it to the mandates.
+   *
+   * @generated from field: bool inside = 2;
+   */
+  inside: boolean;
+
+  /**
+   * Index of the plan's step that admits the action, from 0. Unset outside the contract, and for a contract without a plan.
+   *
+   * @generated from field: optional int32 step = 3;
+   */
+  step?: number | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.CoveringContract.
+ * Use `create(CoveringContractSchema)` to create a new message.
+ */
+export declare const CoveringContractSchema: GenMessage<CoveringContract>;
+
+/**
  * Everything a decision was based on, as sealed in the log.
  *
  * @generated from message agentcontrol.v1.Receipt
@@ -486,6 +520,14 @@ export declare type Receipt = Message<"agentcontrol.v1.Receipt"> & {
    * @generated from field: repeated agentcontrol.v1.UsedList lists = 29;
    */
   lists: UsedList[];
+
+  /**
+   * The intent contracts that cover the action: the one that it names, then that of its session. Empty when an earlier step refused it, or
+   * when one that it names refuses it.
+   *
+   * @generated from field: repeated agentcontrol.v1.CoveringContract contracts = 30;
+   */
+  contracts: CoveringContract[];
 };
 
 /**

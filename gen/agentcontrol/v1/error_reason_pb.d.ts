@@ -956,6 +956,24 @@ export enum ErrorReason {
   BACKTEST_NOT_FOUND = 162,
 
   /**
+   * A step of a plan does not compile; its violations are listed.
+   * Example: "the plan does not compile: `steps[0].tool`: no tool `send` is registered".
+   * INVALID_ARGUMENT, 400.
+   *
+   * @generated from enum value: ERROR_REASON_PLAN_INVALID = 163;
+   */
+  PLAN_INVALID = 163,
+
+  /**
+   * An intent contract in force covers the session.
+   * Example: "intent contract `itc_1` covers session `ses_1`; end it first".
+   * ALREADY_EXISTS, 409.
+   *
+   * @generated from enum value: ERROR_REASON_SESSION_HAS_CONTRACT = 164;
+   */
+  SESSION_HAS_CONTRACT = 164,
+
+  /**
    * An entry of the log is missing, or is not as it was sealed: someone changed the database behind the service.
    * Example: "entry 12 of the log of `default` does not hash to its leaf; verify the log with `agentctl vault verify`".
    * DATA_LOSS, 500.

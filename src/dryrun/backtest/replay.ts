@@ -6,6 +6,7 @@ import type {
   Decision,
   EvaluationContext,
   GuardAnswer,
+  PlanState,
   PolicyReason,
   PolicyResult,
   PolicySet,
@@ -224,6 +225,7 @@ export class Replay {
       potValue: (budget, counted) => budgets.read(budget, counted.agentId, nowMs),
       sequenceStartedAtMs: (spec) => sequences.read(spec, agentId, nowMs),
       guardAnswerFor: recordedAnswers(this.#policies, body),
+      planState: recordedPlanState(body),
       principals: this.#principalsOf(body),
       defaultDecision: settings.default_decision as Decision,
     };
@@ -296,6 +298,12 @@ const isHeld = (outcome: SealedOutcome, amount: ReportedAmount): boolean =>
 /** Returns the agent on whose behalf a recorded decision counts; undefined for an agent that acted for itself. */
 function principalIdOf({ decision_path, on_behalf_of, principal_id }: DecisionBody): string | undefined {
   return UNIDENTIFIED.has(decision_path) ? undefined : (on_behalf_of ?? principal_id);
+}
+
+/** Returns the recorded place of an action beside its intent contracts: contracts and their plans are facts of the time. */
+function recordedPlanState({ contracts = [], intent_contract_id: named }: DecisionBody): PlanState {
+  if (contracts.some(({ outside }) => outside === true)) return "outside";
+  return contracts.length > 0 || named !== undefined ? "inside" : "none";
 }
 
 /** Looks up the recorded answer to a question of a rule in force; undefined if it was not asked. */

@@ -61,11 +61,17 @@ export function* compileRules(rules: readonly Rule[], tools: ToolLookup): Work<C
   return { kind: "invalid", violations: [...violations, ...budget.unlisted()] };
 }
 
-/** Compiles the rule at a place in its mandate; `budget` is the mandate's. */
-export function compileRule(rule: Rule, index: number, tools: ToolLookup, budget: CompileBudget): RuleResult {
+/** Compiles the rule at a place in its mandate; `budget` is the mandate's. `path`: of the rule in violations. */
+export function compileRule(
+  rule: Rule,
+  index: number,
+  tools: ToolLookup,
+  budget: CompileBudget,
+  path = `rules[${index}]`,
+): RuleResult {
   const violations = new Violations(budget);
   const before = budget.instructions;
-  const draft = draftFrom(rule, `rules[${index}]`, tools, violations);
+  const draft = draftFrom(rule, path, tools, violations);
   const body = draft && compileBody(draft, tools);
   const when = draft && compileRuleWhen(draft);
   if (draft === undefined || body === undefined || violations.count > 0) {

@@ -24,6 +24,7 @@ const FIXED: { readonly [V in Fixed as V["name"]]: Readonly<Record<V["members"][
     framework: ({ framework }) => framework ?? "",
   },
   principal: { id: ({ principals }) => principals?.[0]?.agentId ?? "" },
+  plan: { state: ({ planState }) => planState ?? "none" },
   session: { id: ({ sessionId }) => sessionId ?? "" },
   tool: { registered: ({ tool }) => tool !== undefined },
 };

@@ -91,7 +91,7 @@ export const readTrustSince = {
  */
 export const readAuthority = {
   name: "read-authority",
-  text: `select sealed, created_at_ms::float8 as "createdAtMs", uses::float8 as uses from authority
+  text: `select sealed, created_at_ms::float8 as "createdAtMs", uses::float8 as uses, step_calls as "stepCalls" from authority
     where workspace_id = $1 and ended_at_ms is null
       and coalesce((sealed ->> 'expires_at_ms')::float8, 'infinity') > $2
     order by created_seq, id`,

@@ -18,10 +18,13 @@ export const setTrustSeq = {
   text: "update workspace set trust_seq = $2 where workspace_id = $1",
 };
 
-/** Writes the uses of authority that has not ended; ending it stores its last count. Parameters: workspace, ids, uses. */
+/**
+ * Writes the uses of authority that has not ended; ending it stores its last counts. Parameters: workspace, ids, uses, and the calls of
+ * the steps of plans as array literals, null without a plan.
+ */
 export const saveUses = {
   name: "save-uses",
-  text: `update authority a set uses = u.uses
-    from unnest($2::text[], $3::bigint[]) as u (id, uses)
+  text: `update authority a set uses = u.uses, step_calls = u.step_calls::integer[]
+    from unnest($2::text[], $3::bigint[], $4::text[]) as u (id, uses, step_calls)
     where a.workspace_id = $1 and a.id = u.id and a.ended_at_ms is null`,
 };

@@ -10,6 +10,7 @@ import {
   type ListMcpToolPoliciesResponse,
   type ListSessionsResponse,
   type ListTemporalWindowsResponse,
+  OutsideContract,
 } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { type Pages, usePages } from "../../kit/lists/use-pages.ts";
@@ -87,11 +88,22 @@ const windowsOf = ({ temporalWindows }: ListTemporalWindowsResponse): readonly A
     return { ...REST, kind: "temporal_windows", id, name, words, status, startsAt, expiresAt, uses, maxUses };
   });
 
+/** Notes on contracts that do not block what is outside. */
+const OUTSIDE: Readonly<Record<number, string>> = {
+  [OutsideContract.ESCALATE]: "asks a person about any other action",
+  [OutsideContract.RULES]: "leaves any other action to the mandates",
+};
+
 const contractsOf = ({ intentContracts }: ListIntentContractsResponse): readonly AuthorityItem[] =>
   intentContracts.map((each) => {
     const { intentContractId: id, goal: name, status, expiresAt, actions: uses, maxActions: maxUses } = each;
-    const words = [...each.allowedActionTypes, ...each.allowedTools.map((tool) => `tool ${tool}`)];
-    return { ...REST, kind: "intent_contracts", id, name, words, status, expiresAt, uses, maxUses };
+    const words = [
+      ...each.allowedActionTypes,
+      ...each.allowedTools.map((tool) => `tool ${tool}`),
+      ...each.steps.map(({ tool, calls, maxCalls = "any number" }) => `step ${tool}, ${calls} of ${maxCalls}`),
+    ];
+    const note = OUTSIDE[each.outside] ?? "";
+    return { ...REST, kind: "intent_contracts", id, name, words, note, status, expiresAt, uses, maxUses };
   });
 
 const tokensOf = ({ federationTokens }: ListFederationTokensResponse): readonly AuthorityItem[] =>

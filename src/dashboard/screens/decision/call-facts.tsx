@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { listAt, numberAt, textAt } from "../../../verify/json.ts";
+import { listAt, numberAt, textAt, valueAt } from "../../../verify/json.ts";
 import { Actor } from "../../kit/actor.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { ExactTime } from "../../kit/time.tsx";
@@ -41,6 +41,7 @@ function factsOf(body: JsonObject, keyName: string | undefined): readonly Fact[]
     ...idFact(body, "Trace", "trace_id"),
     ...idFact(body, "Grant", "grant_id"),
     ...idFact(body, "Intent contract", "intent_contract_id"),
+    ...contractFacts(body),
     ...(authority.length === 0
       ? []
       : [{ label: "Authority that applied", value: <Shown text={authority.join(", ")} /> }]),
@@ -51,6 +52,16 @@ function factsOf(body: JsonObject, keyName: string | undefined): readonly Fact[]
     { label: "Permissions", value: textAt(body, "authorisation.permissions").replaceAll("_", " ") },
     ...idFact(body, "Policy set", "policy_digest"),
   ];
+}
+
+/** Tells the step that an action took in the plan of each intent contract that covers it. */
+function contractFacts(body: JsonObject): readonly Fact[] {
+  return listAt(body, "contracts").map((contract) => {
+    const step = valueAt(contract, "step");
+    const taken = typeof step === "number" ? `step ${step + 1}` : "inside";
+    const where = valueAt(contract, "outside") === true ? "outside" : taken;
+    return { label: "Plan", value: <Shown text={`${where} of ${textAt(contract, "intent_contract_id")}`} /> };
+  });
 }
 
 /** Shows a time that was sealed; as it was sealed if it is no time. */
