@@ -17,6 +17,14 @@ function sequencesOf(state: WorkspaceState, nowMs: number) {
   return [...state.agents.keys()].map((agentId) => specs.map((spec) => state.sequences.read(spec, agentId, nowMs)));
 }
 
+function authorityOf({ agents, authority }: WorkspaceState) {
+  const kinds = ["session", "grant", "intent_contract"] as const;
+  const items = [...agents.keys()].flatMap((agentId) => kinds.flatMap((kind) => [...authority.heldBy(agentId, kind)]));
+  return items
+    .map(({ sealed, uses, stepCalls }) => ({ id: sealed.id, uses, stepCalls }))
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
 /**
  * Everything in a state that a decision may depend on or a reader may see, as plain values. Completes the state's windows;
  * counters are read as of `nowMs`.
@@ -37,7 +45,9 @@ export async function comparable(pool: Pool, state: WorkspaceState, nowMs: numbe
       ...department,
       members: [...department.members].sort(),
     })),
-    tools: [...policies.tools.values()].map(({ schema, registeredAtMs }) => ({ schema, registeredAtMs })),
+    tools: [...policies.tools.values()]
+      .map(({ sealed, registeredAtMs }) => ({ sealed, registeredAtMs }))
+      .sort((a, b) => (a.sealed.name < b.sealed.name ? -1 : 1)),
     mandates: [...policies.mandates.values()].map(({ compiled, ...mandate }) => ({
       ...mandate,
       rules: compiled.rules.map(({ path, type, decision, stale }) => ({ path, type, decision, stale })),
@@ -47,6 +57,7 @@ export async function comparable(pool: Pool, state: WorkspaceState, nowMs: numbe
     packs: [...policies.packs.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
     pending: state.escalations.expired(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY),
     signingKeys: state.signingKeys.all().map(({ publicKey: _, ...key }) => key),
+    authority: authorityOf(state),
     counters: countersOf(state, nowMs),
     sequences: sequencesOf(state, nowMs),
   };

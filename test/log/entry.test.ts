@@ -110,6 +110,7 @@ const outcome = fc.record({
   escalationExpiresAtMs: optional(fc.nat(4e12)),
   usedEscalationId: optional(text),
   authority: list(text),
+  contracts: list(fc.record({ contractId: text, isInside: fc.boolean(), step: fc.option(whole, { nil: undefined }) })),
   reservations: list(fc.record({ pot: text, millionths: whole })),
   demands: list(fc.record({ mandate_id: text, rule: text, groups: list(text), at_least: whole, remind_at: text })),
 }) as unknown as fc.Arbitrary<Outcome>;
@@ -172,6 +173,7 @@ describe("the entry of a decision", () => {
       trustBeforeTenths: 500,
       trustAfterTenths: 502,
       authority: [],
+      contracts: [],
       reservations: [],
       digestIgnores: [],
     } as unknown as Outcome;
@@ -227,6 +229,7 @@ describe("the entry of a decision", () => {
         escalationExpiresAtMs: 5,
         usedEscalationId: "esc_1",
         authority: ["g", "w"],
+        contracts: [{ contractId: "i", isInside: true, step: 2 }],
         reservations: [{ pot: "p1", millionths: 8_200_000 }],
         demands: [{ mandate_id: "m1", rule: "rules[0]", groups: ["finance"], at_least: 2 }],
         policy: {
@@ -268,6 +271,7 @@ describe("the entry of a decision", () => {
     expect(body.authorisation).not.to.have.nested.property("collective_limits[0].group");
     expect(body).not.to.have.nested.property("observed[0].reasons[0].mandate_id");
     expect(body).to.have.nested.property("reasons[0].mandate_id", "m1");
+    expect(body.contracts).to.deep.equal([{ intent_contract_id: "i", step: 2 }]);
     expect(body.reserved).to.deep.equal([{ millionths: 8_200_000, pot: "p1" }]);
   });
 

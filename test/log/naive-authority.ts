@@ -15,7 +15,7 @@ export interface NaiveGrant {
   isEnded: boolean;
 }
 
-/** A grant as sealed; the model knows no other authority. */
+/** A grant as sealed. */
 export interface SealedGrant {
   readonly id: string;
   readonly kind: string;

@@ -1,6 +1,7 @@
 import { naiveResetsAt } from "../../src/dryrun/naive/naive-limits.ts";
 import { type Lent, lentTo } from "./naive-authority.ts";
 import { budgetOf, budgetResetsAt, isBudget, paidInto } from "./naive-budgets.ts";
+import { admittingIn, contractedBy } from "./naive-contract.ts";
 import type {
   NaiveAgent,
   NaiveBody,
@@ -252,6 +253,7 @@ const refused = (path: string, permissions: string, code: string): NaiveOutcome 
   fired: [],
   observed: [],
   authority: [],
+  contracts: [],
 });
 
 /** Decides an action as design §4 says, without approvals: straight from the text, on lists. */
@@ -260,18 +262,24 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
   if (agent.status !== "active") return refused("revoked", "not_evaluated", "AGENT_REVOKED");
   const lent = lentTo(state, body);
   if ("code" in lent) return refused(lent.path, "not_evaluated", lent.code);
+  if (body.session_id !== undefined && state.sessions.get(body.session_id) !== body.action.agent_id)
+    return refused("session", "not_evaluated", "SESSION_UNKNOWN");
   const { principal = agent, lenders, chain } = lent;
   const denied = lenders.flatMap((id) => state.agents.get(id)?.denied ?? []);
   if (matches([...agent.denied, ...denied], typeOf(body))) return refused("permissions", "denied", "ACTION_DENIED");
   if (principal.listed.length > 0 && !matches(principal.listed, typeOf(body)))
     return refused("permissions", "not_listed", "ACTION_NOT_ALLOWED");
+  const contracted = contractedBy(state, body);
+  if ("code" in contracted) return refused("intent_contract", "admitted", contracted.code);
+  const { covering, asks } = contracted;
   const { limits, fired, guards } = evaluate(state, body, agent, lent);
   const enforced = fired.filter(({ mandate }) => isEnforced(mandate)).sort(byWeight);
   const [winner] = enforced;
   const observed = fired.filter(({ mandate }) => !isEnforced(mandate));
-  return {
+  const mandated: NaiveOutcome = {
     decision: winner?.decision ?? state.settings.default_decision,
     path: winner === undefined ? "default" : "policy",
+    codes: winner === undefined ? ["DEFAULT"] : codesOf(enforced),
     permissions: "admitted",
     policyName: winner?.mandate.definition.name,
     ttlSeconds: winner?.mandate.definition.rules[winner.index]?.escalation_ttl_seconds,
@@ -287,7 +295,17 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
       would_decide: first.decision,
       codes: codesOf([first, ...rest]),
     })),
-    codes: winner === undefined ? ["DEFAULT"] : codesOf(enforced),
-    authority: chain.map(({ id }) => id),
+    authority: [...chain.map(({ id }) => id), ...admittingIn(covering)],
+    contracts: covering,
+  };
+  if (asks === 0) return mandated;
+  // A person is asked first; the mandates are sealed once the action is approved.
+  return {
+    ...refused("intent_contract", "admitted", "OUTSIDE_CONTRACT"),
+    decision: "escalate",
+    codes: Array<string>(asks).fill("OUTSIDE_CONTRACT"),
+    authority: mandated.authority,
+    contracts: covering,
+    afterApproval: mandated,
   };
 }

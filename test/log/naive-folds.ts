@@ -9,6 +9,7 @@ import {
   useGrants,
 } from "./naive-authority.ts";
 import { foldAllowed, foldClaim, foldOutcome } from "./naive-budgets.ts";
+import { contractFrom, type SealedContract, useContracts } from "./naive-contract.ts";
 import type { NaiveAgent, NaiveBody, NaiveEscalation, NaiveMandate, NaiveSettings, NaiveState } from "./naive-log.ts";
 
 /** A refusal that changes nothing: of a call under an ended key, of a repeated request, or of a halted workspace. */
@@ -34,6 +35,7 @@ export function foldDecision(state: NaiveState, body: NaiveBody): void {
   if (used !== undefined) used.isUsed = true;
   if (body.decision !== "allow") return;
   useGrants(state, body.authority ?? []);
+  useContracts(state, body);
   foldAllowed(state, body, principalId);
 }
 
@@ -154,8 +156,15 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
   workspace_updated(state, { workspace }: { workspace: NaiveSettings }) {
     state.settings = workspace;
   },
-  authority_created: ({ grants }, { authority }: { authority: SealedGrant }) => void grants.push(grantFrom(authority)),
-  authority_ended: endGrant,
+  authority_created(state, { authority }: { authority: SealedGrant | SealedContract }) {
+    if (authority.kind === "session") state.sessions.set(authority.id, authority.agent_id);
+    else if (authority.kind === "intent_contract") state.contracts.push(contractFrom(authority as SealedContract));
+    else state.grants.push(grantFrom(authority as SealedGrant));
+  },
+  authority_ended(state, ended: { kind: string; ids: readonly string[] }) {
+    if (ended.kind === "grant") return endGrant(state, ended);
+    for (const contract of state.contracts) if (ended.ids.includes(contract.id)) contract.isEnded = true;
+  },
   agent_revoked(state, revoked: SealedRevocation) {
     (state.agents.get(revoked.agent_id) as NaiveAgent).status = "revoked";
     revokeGrants(state, revoked);

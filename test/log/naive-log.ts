@@ -2,6 +2,7 @@ import type { JsonValue } from "../../src/tree/canonical.ts";
 import { askNaively, digestFrom, receptionOf } from "./naive-approval.ts";
 import type { NaiveGrant } from "./naive-authority.ts";
 import { type NaiveAllowed, trackedOf } from "./naive-budgets.ts";
+import { type NaiveContract, type NaiveCovering, sealedCovering } from "./naive-contract.ts";
 import { decideNaively, type NaiveLimit, shownLimit } from "./naive-decide.ts";
 import { foldChange, foldDecision, isFree } from "./naive-folds.ts";
 
@@ -106,6 +107,10 @@ export interface NaiveState {
   readonly escalations: Map<string, NaiveEscalation>;
   /** In the order of their making, ended ones included. */
   readonly grants: NaiveGrant[];
+  /** In the order of their making, ended ones included. */
+  readonly contracts: NaiveContract[];
+  /** The agent of each session. */
+  readonly sessions: Map<string, string>;
 }
 
 /** A decision's body as the model reads it. */
@@ -149,7 +154,9 @@ export interface NaiveBody {
   readonly on_behalf_of?: string;
   readonly grant_id?: string;
   readonly intent_contract_id?: string;
-  /** The grants from the actor's own up to the first of the chain. */
+  readonly session_id?: string;
+  readonly contracts?: readonly NaiveCovering[];
+  /** The grants from the actor's own up to the first of the chain, then the contracts that admit the action. */
   readonly authority?: readonly string[];
 }
 
@@ -172,19 +179,35 @@ export interface NaiveOutcome {
   }[];
   /** The codes of the reasons, in order. */
   readonly codes: readonly string[];
-  /** The grants that the action relies on. */
+  /** The grants and contracts that the action relies on. */
   readonly authority: readonly string[];
+  readonly contracts: readonly NaiveCovering[];
+  /** Of an action that a contract escalates: what the mandates make of it. */
+  readonly afterApproval?: NaiveOutcome;
 }
 
 const CHANGE: Readonly<Record<Word, number>> = { allow: 2, block: -20, escalate: -5 };
 
+/** Outcome of an action that a contract escalates and a person has approved: the mandates may still block it. */
+function approvedOutside(
+  asked: NaiveOutcome,
+  { afterApproval: _, ttlSeconds: __, ...mandated }: NaiveOutcome,
+): NaiveOutcome {
+  if (mandated.decision === "block") return mandated;
+  return { ...mandated, decision: "escalate", codes: asked.codes, policyName: undefined };
+}
+
 /** Decides the action in a body as the design requires, in the words of the body; comparable with `sealedOf`. */
 function expectedOf(state: NaiveState, body: NaiveBody) {
   const agent = state.agents.get(body.action.agent_id) as NaiveAgent;
-  const { ttlSeconds, ...outcome } = decideNaively(state, body);
+  const { ttlSeconds, afterApproval, ...first } = decideNaively(state, body);
   const presented = body.presented_escalation_id;
+  const firstReception =
+    first.decision === "escalate" && presented !== undefined ? receptionOf(state, body, presented) : undefined;
+  const outcome =
+    firstReception === "usable" && afterApproval !== undefined ? approvedOutside(first, afterApproval) : first;
   const isEscalated = outcome.decision === "escalate";
-  const reception = isEscalated && presented !== undefined ? receptionOf(state, body, presented) : undefined;
+  const reception = isEscalated ? firstReception : undefined;
   const isApproved = reception === "usable";
   const asked = isEscalated && !isApproved ? askNaively(state, body, ttlSeconds) : undefined;
   const isTooMany = asked !== undefined && asked.id === undefined;
@@ -193,6 +216,7 @@ function expectedOf(state: NaiveState, body: NaiveBody) {
   const after = Math.min(1000, Math.max(0, agent.trustTenths + change));
   return {
     ...outcome,
+    contracts: sealedCovering(outcome.contracts, body.intent_contract_id),
     seq: body.seq,
     decision,
     limits: outcome.limits.map((limit) => shownLimit(limit, decision, Date.parse(body.at))),
@@ -238,6 +262,7 @@ function sealedOf(body: NaiveBody): ReturnType<typeof expectedOf> {
     })),
     codes: body.reasons.map(({ code }) => code),
     authority: body.authority ?? [],
+    contracts: body.contracts ?? [],
     used: body.used_escalation_id,
     digest: body.action_digest,
     escalation: body.escalation_id,
@@ -325,6 +350,8 @@ export function startReplay(firstBody: string): NaiveReplay {
     allowed: new Map(),
     escalations: new Map(),
     grants: [],
+    contracts: [],
+    sessions: new Map(),
   };
   return {
     state,

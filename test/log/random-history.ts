@@ -1,5 +1,13 @@
+import { fromJson } from "@bufbuild/protobuf";
+import { OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
-import { MandateMode, RuleType, SequenceMode, Weekday } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import {
+  ConditionsSchema,
+  MandateMode,
+  RuleType,
+  SequenceMode,
+  Weekday,
+} from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ControlPlaneError } from "../../src/errors.ts";
 import { actionRule, type Replica, type TestWorkspace, velocityRule } from "../support/harness.ts";
@@ -10,6 +18,7 @@ interface Cast {
   readonly departments: string[];
   readonly mandates: string[];
   readonly grants: { readonly grantId: string; readonly grantor: string; readonly grantee: string }[];
+  readonly contracts: { readonly intentContractId: string; readonly agentId: string; readonly sessionId?: string }[];
   readonly escalations: { readonly escalationId: string; readonly request: Request }[];
 }
 
@@ -20,6 +29,9 @@ interface Request {
   readonly actionType: string;
   readonly actionContent: string;
   readonly metadata?: { readonly amount: number } | { readonly arguments: { readonly amount: number } };
+  readonly tool?: string;
+  readonly sessionId?: string;
+  readonly intentContractId?: string;
 }
 
 /** Random steps of a workspace's life, each on a random replica. */
@@ -33,6 +45,8 @@ export interface RandomHistory {
 }
 
 const ACTION_TYPES = ["pay", "pay.send", "Pay.Refund", "read", "write", "delete.file"];
+const TOOLS = ["till", "pump"];
+const atMost = (value: number) => fromJson(ConditionsSchema, { rules: [{ field: "amount", operator: "<=", value }] });
 const DECISIONS = [Decision.ALLOW, Decision.BLOCK, Decision.ESCALATE];
 
 /** Starts a history with some agents and departments. `below` draws a whole number below a bound. */
@@ -40,7 +54,7 @@ export async function startRandomHistory(
   test: TestWorkspace,
   below: (bound: number) => number,
 ): Promise<RandomHistory> {
-  const cast: Cast = { agents: [], departments: [], mandates: [], grants: [], escalations: [] };
+  const cast: Cast = { agents: [], departments: [], mandates: [], grants: [], contracts: [], escalations: [] };
   // Few enough for an agent to have too many.
   await test.admin.updateWorkspace({ workspaceId: test.workspaceId, maxPendingEscalationsPerAgent: 4 });
   const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
@@ -162,7 +176,8 @@ export async function startRandomHistory(
     const amount = below(4);
     const { replacement } = await replica().escalations.editEscalation({ escalationId, arguments: { amount } });
     if (replacement === undefined) return;
-    const args = asked.metadata === undefined ? { arguments: { amount } } : { amount };
+    const { metadata = { arguments: {} } } = asked;
+    const args = "arguments" in metadata ? { arguments: { amount } } : { amount };
     cast.escalations.push({ escalationId: replacement.escalationId, request: { ...asked, metadata: args } });
   };
 
@@ -197,6 +212,43 @@ export async function startRandomHistory(
     await test.intercept({ ...request(), agentId: chance(90) ? grantee : pick(cast.agents), ...under }, replica());
   };
 
+  /** Makes a contract with a plan or a list of action types, of a session or to be named. */
+  const plan = async (): Promise<void> => {
+    const agentId = pick(cast.agents);
+    const { authority } = replica();
+    const { session } = chance(50) ? await authority.createSession({ agentId }) : {};
+    const step = () => ({
+      tool: pick(TOOLS),
+      ...(chance(50) ? { maxCalls: BigInt(1 + below(4)) } : {}),
+      ...(chance(40) ? { conditions: atMost(below(4)) } : {}),
+    });
+    const steps = chance(80) ? Array.from({ length: 1 + below(3) }, step) : [];
+    const { intentContract } = await authority.createIntentContract({
+      agentId,
+      goal: "random",
+      steps,
+      allowedActionTypes: steps.length === 0 || chance(30) ? [pick(["pay*", "read", "*"])] : [],
+      outside: pick([OutsideContract.BLOCK, OutsideContract.ESCALATE, OutsideContract.RULES]),
+      ...(session === undefined ? {} : { sessionId: session.sessionId }),
+      ...(chance(20) ? { maxActions: 3n } : {}),
+    });
+    const { intentContractId = "", sessionId } = intentContract ?? {};
+    cast.contracts.push({ intentContractId, agentId, ...(sessionId === undefined ? {} : { sessionId }) });
+    if (cast.contracts.length <= 8) return;
+    const gone = cast.contracts.splice(below(cast.contracts.length), 1)[0];
+    if (chance(50)) await authority.endIntentContract({ intentContractId: gone?.intentContractId ?? "" });
+  };
+
+  /** Acts under a contract, mostly with a tool. */
+  const follow = async (): Promise<void> => {
+    if (cast.contracts.length === 0) return;
+    const { intentContractId, agentId, sessionId } = pick(cast.contracts);
+    const under = sessionId === undefined || chance(15) ? { intentContractId } : { sessionId };
+    const own = chance(95) ? { agentId } : {};
+    const called = chance(85) ? { tool: pick(TOOLS), metadata: { arguments: { amount: below(4) } } } : {};
+    await ask({ ...request(), ...own, ...under, ...called });
+  };
+
   const actUnderCountForBoth = async (): Promise<void> => {
     const { agents, authority, mandates } = replica();
     const register = async () => (await agents.registerAgent({ name: "counted for both" })).agent?.agentId ?? "";
@@ -220,7 +272,10 @@ export async function startRandomHistory(
       await test.intercept({ ...(chance(80) ? approved : request()), escalationId }, replica());
       return;
     }
-    const asked = request();
+    await ask(request());
+  };
+
+  const ask = async (asked: Request): Promise<void> => {
     const { escalationId } = await test.intercept(asked, replica());
     if (escalationId === undefined) return;
     cast.escalations.push({ escalationId, request: asked });
@@ -231,6 +286,8 @@ export async function startRandomHistory(
     [60, intercept],
     [14, delegate],
     [4, lend],
+    [3, plan],
+    [16, follow],
     [6, move],
     [4, publish],
     [2, apply],
@@ -255,6 +312,9 @@ export async function startRandomHistory(
     return intercept;
   };
 
+  const amount = { type: "integer" };
+  for (const name of TOOLS)
+    await test.tools.registerTool({ name, inputSchema: { type: "object", properties: { amount } } });
   for (let count = 0; count < 6; count++) await register();
   for (let count = 0; count < 3; count++) await found();
   for (let count = 0; count < 12; count++) await move();
