@@ -1,3 +1,4 @@
+import { Turns } from "../async/turns.ts";
 import { invalidField } from "../errors.ts";
 import type { LedgerEvent } from "./events.ts";
 import type { WorkspaceLog } from "./writer.ts";
@@ -98,10 +99,15 @@ export class LogFeed<T extends { readonly seq: number }> {
       let next = after === undefined ? size : after + 1;
       if (after === undefined) yield beatBefore(next);
       let shownAtMs = performance.now();
+      const turns = new Turns();
       while (!signal.aborted) {
         for (const before = Math.max(size, tail.end); next < before && !signal.aborted; ) {
           const page = await this.#read(tail, next, Math.min(before, next + this.#options.stretch));
-          yield* page.items;
+          for (const item of page.items) {
+            // Watches at the same index get their page together, and would write all of it in one turn of the event loop.
+            if (page.items.length > 1) await turns.giveWay();
+            yield item;
+          }
           next = page.next;
           if (page.items.length > 0) shownAtMs = performance.now();
           else if (performance.now() - shownAtMs >= heartbeatMs) {

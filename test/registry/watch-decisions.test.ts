@@ -47,6 +47,35 @@ describe("watching decisions", () => {
     return rows.filter(isMeant).map(({ id }) => id);
   }
 
+  it("leaves the event loop its turns, however many begin together and take a while with each decision.", async () => {
+    const [agentId = ""] = agents;
+    await Promise.all(Array.from({ length: 40 }, () => attempt(first(), agentId, "read")));
+    const leaving = new AbortController();
+    let turns = 0;
+    const count = (): void => {
+      turns += 1;
+      if (!leaving.signal.aborted) setImmediate(count);
+    };
+    count();
+    let [shown, most, shownBefore, turnsBefore] = [0, 0, 0, 0];
+    const watch = async (): Promise<void> => {
+      let left = 40;
+      for await (const next of watchDecisions(contextOf(first(), leaving.signal, 60_000), {}, "0")) {
+        if ("isBeat" in next) continue;
+        for (const until = performance.now() + 0.5; performance.now() < until; );
+        if (turns !== turnsBefore) [shownBefore, turnsBefore] = [shown, turns];
+        shown += 1;
+        most = Math.max(most, shown - shownBefore);
+        if (--left === 0) return;
+      }
+    };
+    await Promise.all(Array.from({ length: 30 }, watch));
+    leaving.abort();
+    expect(shown).to.equal(30 * 40);
+    // Half a millisecond each.
+    expect(most).to.be.lessThan(60);
+  });
+
   it("resumed from a cursor again and again on two replicas, loses nothing and doubles nothing, whatever the filter.", async () => {
     const below = seededBelow(7);
     const replicaOf = (index: number): Replica => workspace.replicas[index % 2] as Replica;
