@@ -94,7 +94,13 @@ export class GrpcExchange implements IncomingCall {
 
   /** Sends a reply of a stream. Returns false if the next one MUST wait for `drained`. */
   send(message: Uint8Array): boolean {
-    return this.#stream.write(framed(message));
+    const stream = this.#stream;
+    // Replies that are ready in the same turn leave together.
+    if (stream.writableCorked === 0) {
+      stream.cork();
+      process.nextTick(() => stream.uncork());
+    }
+    return stream.write(framed(message));
   }
 
   /** Resolves when the caller continues reading or has left, or the signal aborts. */
