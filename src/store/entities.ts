@@ -404,7 +404,7 @@ export const AuthorityEntity = defineEntity({
     createdAtMs: p.bigint("number"),
     endedAtMs: p.bigint("number").nullable(),
     uses: p.bigint("number"),
-    stepCalls: p.array<number>().nullable(),
+    stepCalls: p.array<number>().columnType("integer[]").nullable(),
     secretHash: p.blob().nullable(),
   },
 });

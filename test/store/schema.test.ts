@@ -48,6 +48,7 @@ const FITTING: Readonly<Record<string, readonly string[]>> = {
   jsonb: ["jsonb"],
   bytea: ["bytea"],
   "text[]": ["_text"],
+  "integer[]": ["_int4"],
 };
 
 interface Column {

@@ -2475,7 +2475,7 @@ export declare const AuthorityService: GenService<{
   },
   /**
    * Creates an intent contract. AGENT_INACTIVE when the agent is deactivated or revoked; AUTHORITY_NOT_FOUND when the agent has no session
-   * in force with this id, SESSION_HAS_CONTRACT when another contract covers it; CONTRACT_INVALID when a step does not compile, with every
+   * in force with this id, SESSION_HAS_CONTRACT when another contract covers it; PLAN_INVALID when a step does not compile, with every
    * violation.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateIntentContract

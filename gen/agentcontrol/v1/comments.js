@@ -1150,7 +1150,7 @@ export const comments = {
   "agentcontrol.v1.AuthorityService.ListTemporalWindows": "Lists temporal windows, newest first, ended ones included.",
   "agentcontrol.v1.AuthorityService.GetTemporalWindow": "Returns one temporal window. AUTHORITY_NOT_FOUND when the workspace has no temporal window with this id.",
   "agentcontrol.v1.AuthorityService.EndTemporalWindow": "Ends a temporal window, from the next decision on. Ending again changes nothing.",
-  "agentcontrol.v1.AuthorityService.CreateIntentContract": "Creates an intent contract. AGENT_INACTIVE when the agent is deactivated or revoked; AUTHORITY_NOT_FOUND when the agent has no session in force with this id, SESSION_HAS_CONTRACT when another contract covers it; CONTRACT_INVALID when a step does not compile, with every violation.",
+  "agentcontrol.v1.AuthorityService.CreateIntentContract": "Creates an intent contract. AGENT_INACTIVE when the agent is deactivated or revoked; AUTHORITY_NOT_FOUND when the agent has no session in force with this id, SESSION_HAS_CONTRACT when another contract covers it; PLAN_INVALID when a step does not compile, with every violation.",
   "agentcontrol.v1.AuthorityService.ListIntentContracts": "Lists intent contracts, newest first, ended ones included.",
   "agentcontrol.v1.AuthorityService.GetIntentContract": "Returns one intent contract. AUTHORITY_NOT_FOUND when the workspace has no intent contract with this id.",
   "agentcontrol.v1.AuthorityService.EndIntentContract": "Ends an intent contract, from the next decision on. Ending again changes nothing.",
