@@ -157,11 +157,11 @@ describe("the values of metrics", () => {
     await untilOpen({});
     const asIs = (bytes: Buffer): Buffer => bytes;
     const grpc = new Client(service.grpc, credentials.createInsecure());
-    for (let count = 0; count < 3; count++) {
+    const calls = Array.from({ length: 3 }, () =>
       grpc
         .makeBidiStreamRequest(INTERCEPT_STREAM, asIs, asIs, metadataWith(service.adminKey))
-        .on("error", () => undefined);
-    }
+        .on("error", () => undefined),
+    );
     await untilOpen({ intercept_stream: 3 });
     const leaving = new AbortController();
     const headers = { "x-api-key": service.adminKey, accept: "text/event-stream" };
@@ -173,6 +173,7 @@ describe("the values of metrics", () => {
     await service.add("desk", { url: desk.url });
     const client = await connectStateful(service.urlOf("desk"), service.headers);
     await untilOpen({ intercept_stream: 3, watch_escalations: 2, mcp: 1 });
+    for (const call of calls) call.cancel();
     grpc.close();
     leaving.abort();
     await client.close();
