@@ -1,12 +1,16 @@
-import { fromJson, type MessageInitShape } from "@bufbuild/protobuf";
+import { fromJson, type MessageInitShape, toJson } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import {
   type CreateIntentContractRequestSchema,
   OutsideContract,
   type PlanStepSchema,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { GetDecisionResponseSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ConditionsSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { assertAnswers } from "../../src/verify/contradictions.ts";
+import { parseEntry } from "../../src/verify/entry.ts";
+import { backtest, draftOf } from "../dryrun/run-backtest.ts";
 import { type InterceptInit, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 type Step = MessageInitShape<typeof PlanStepSchema>;
@@ -229,6 +233,50 @@ describe("a plan", () => {
     expect(await tell({ ...inside, intentContractId } as InterceptInit)).to.equal(ALLOWED);
     expect(await tell({ ...outside, intentContractId } as InterceptInit)).to.equal("block policy WHEN_HELD");
     expect(await tell(inside)).to.equal("escalate policy WHEN_HELD");
+  });
+
+  it("is none for an action that names neither contract nor session, which a rule can block.", async () => {
+    const agentId = await test.agent("a");
+    const sessionId = await session(agentId);
+    await plan(agentId, [{ tool: "read" }], { sessionId });
+    expect(await tell(call(agentId, "send"))).to.equal(ALLOWED);
+    const rules = [{ type: RuleType.ACTION, decision: Decision.BLOCK, when: 'plan.state == "none"' }];
+    await test.mandates.createMandate({ name: agentId, scope: Scope.AGENT, agentId, rules });
+    expect(await tell(call(agentId, "send"))).to.equal("block policy WHEN_HELD");
+    expect(await tell(call(agentId, "read", {}, { sessionId }))).to.equal(ALLOWED);
+  });
+
+  it("is taken as recorded by a backtest.", async () => {
+    const agentId = await test.agent("a");
+    const intentContractId = await plan(agentId, [{ tool: "read" }], { outside: OutsideContract.RULES });
+    for (const tool of ["read", "send"]) await test.intercept(call(agentId, tool, {}, { intentContractId }));
+    await test.intercept(call(agentId, "send"));
+    await test.authority.endIntentContract({ intentContractId });
+    const drafts = (["inside", "outside", "none"] as const).map((state) =>
+      draftOf(state, [{ type: RuleType.ACTION, decision: Decision.BLOCK, when: `plan.state == "${state}"` }]),
+    );
+    const changed = await Promise.all(
+      drafts.map(async (draft) => (await backtest(test, { drafts: [draft], agentId })).changes.length),
+    );
+    expect(changed).to.deep.equal([1, 1, 1]);
+  });
+
+  it("is part of an answer that the verifier compares with the sealed text.", async () => {
+    const agentId = await test.agent("a");
+    const sessionId = await session(agentId);
+    const over = { sessionId, outside: OutsideContract.RULES };
+    await plan(agentId, [{ tool: "pay" }, { tool: "read" }], over);
+    for (const tool of ["read", "send"]) {
+      const { decisionId } = await test.intercept(call(agentId, tool, {}, { sessionId }));
+      const response = await test.enforcement.getDecision({ decisionId });
+      const answer = toJson(GetDecisionResponseSchema, response, { useProtoFieldName: true }) as never;
+      const body = parseEntry(response.receipt?.canonicalBody ?? "", Number(response.receipt?.index));
+      assertAnswers(answer, body);
+      const [covering] = response.receipt?.contracts ?? [];
+      if (covering !== undefined) covering.inside = !covering.inside;
+      const lie = toJson(GetDecisionResponseSchema, response, { useProtoFieldName: true }) as never;
+      expect(() => assertAnswers(lie, body)).to.throw("receipt.contracts");
+    }
   });
 
   it("counts a pattern that takes too long as outside, and spends nothing of the mandates' checks.", async () => {
