@@ -56,6 +56,24 @@ export function invalidField(field: string, description: string, cause?: unknown
   );
 }
 
+/** Creates the error that lists every fault for which `what` does not compile. There MUST be at least one. */
+export function doesNotCompile(
+  reason: ErrorReason,
+  what: string,
+  faults: readonly { readonly path: string; readonly reason: string; readonly message: string }[],
+): ControlPlaneError {
+  const violations = faults.map(({ path, reason, message }) => ({ field: path, reason, description: message }));
+  const [first] = violations;
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : "";
+  const message = `the ${what} does not compile: \`${first?.field}\`: ${first?.description}${more}`;
+  const metadata = {
+    field: first?.field ?? "",
+    rule_reason: first?.reason ?? "",
+    violations: String(faults.length),
+  };
+  return new ControlPlaneError(reason, message, metadata, { violations });
+}
+
 /** Creates the error for an unknown id, which is the first value of `metadata`: no agent `agt_1`. */
 export function notFound(
   reason: ErrorReason,

@@ -300,8 +300,7 @@ function intentContractDraft(request: CreateIntentContractRequest): AuthorityDra
 }
 
 function intentContractFrom(view: AuthorityView): MessageInitShape<typeof IntentContractSchema> {
-  const { id, text = "", tools = [] } = view.sealed;
-  const { session_id: sessionId, steps = [], outside = "block" } = view.sealed;
+  const { id, text = "", tools = [], steps = [], session_id: sessionId, outside = "block" } = view.sealed;
   const { maxUses: maxActions, uses: actions } = useFields(view);
   return {
     intentContractId: id,

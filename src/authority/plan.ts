@@ -1,4 +1,4 @@
-import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField } from "../errors.ts";
+import { ControlPlaneError, doesNotCompile, ErrorReason, invalidField } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import { compilePlanStep } from "../policy/compile/plan-step.ts";
 import { CompileBudget } from "../policy/violations.ts";
@@ -39,15 +39,9 @@ export function coverableSession(
 /** Compiles the steps of a plan against the tools registered now. Throws PLAN_INVALID with every violation. */
 export function assertPlanCompiles({ state }: ChangeScope, steps: readonly SealedPlanStep[]): void {
   const budget = new CompileBudget();
-  const violations = steps.flatMap((step, index): readonly FieldViolation[] => {
+  const faults = steps.flatMap((step, index) => {
     const result = compilePlanStep(step, index, state.policies.lookup, budget);
-    if (result.kind === "compiled") return [];
-    return result.violations.map(({ path, reason, message }) => ({ field: path, reason, description: message }));
+    return result.kind === "compiled" ? [] : result.violations;
   });
-  const [first] = violations;
-  if (first === undefined) return;
-  const more = violations.length > 1 ? ` (and ${violations.length - 1} more)` : "";
-  const message = `the plan does not compile: \`${first.field}\`: ${first.description}${more}`;
-  const metadata = { field: first.field, violations: String(violations.length) };
-  throw new ControlPlaneError(ErrorReason.PLAN_INVALID, message, metadata, { violations });
+  if (faults.length > 0) throw doesNotCompile(ErrorReason.PLAN_INVALID, "plan", faults);
 }

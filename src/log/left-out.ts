@@ -17,7 +17,7 @@ export const USUAL_SOURCE = "decision_log";
 /** Members of the group of a limit on an agent. */
 export const USUAL_MEMBERS = 1;
 
-/** Where a decision was sealed and for whom, as far as its limits follow from it. */
+/** Workspace and acting agent of a decision: the usual groups of its limits. */
 export interface LimitOwner {
   readonly workspaceId: string;
   readonly agentId: string;

@@ -178,19 +178,13 @@ type SealedForm = Omit<DecisionBody, "decision_path" | "authorisation" | "mandat
     };
   };
 
-/**
- * Parses a body and restores the members that sealing omits. Throws ENTRY_DAMAGED for a body of a form that this version does not
- * know.
- */
-export function decisionBodyFrom(canonicalBody: string): DecisionBody {
-  const {
-    v,
-    mandates = [],
-    observed = [],
-    reasons,
-    authorisation = {},
-    ...body
-  } = JSON.parse(canonicalBody) as SealedForm;
+/** Parses a body and restores the members that sealing omits. Throws as `restoredBody`. */
+export const decisionBodyFrom = (canonicalBody: string): DecisionBody =>
+  restoredBody(JSON.parse(canonicalBody) as SealedForm);
+
+/** Restores the members that sealing omits. Throws ENTRY_DAMAGED for a body of a form that this version does not know. */
+export function restoredBody(sealed: SealedForm): DecisionBody {
+  const { v, mandates = [], observed = [], reasons, authorisation = {}, ...body } = sealed;
   if (v !== undefined && v !== BODY_VERSION) throw unknownVersion(body, v);
   const { permissions = USUAL_PERMISSIONS, collective_limits = [] } = authorisation;
   const owner = { workspaceId: body.workspace_id, agentId: body.action.agent_id };

@@ -1,7 +1,7 @@
 import { clone, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type Rule, RuleSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { doInTurns } from "../async/work.ts";
-import { ControlPlaneError, ErrorReason, type FieldViolation, invalidField, notFound } from "../errors.ts";
+import { ControlPlaneError, doesNotCompile, ErrorReason, invalidField, notFound } from "../errors.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
@@ -191,18 +191,7 @@ export type MandateFault = Omit<RuleViolation, "reason"> & { readonly reason: st
 
 /** Makes the error that lists everything that keeps a mandate, or a pack, from being published. */
 export function mandateInvalid(found: readonly MandateFault[], what = "mandate"): ControlPlaneError {
-  const violations = found.map(
-    ({ path, reason, message }): FieldViolation => ({ field: path, reason, description: message }),
-  );
-  const [first] = violations;
-  const more = found.length > 1 ? ` (and ${found.length - 1} more)` : "";
-  const message = `the ${what} does not compile: \`${first?.field}\`: ${first?.description}${more}`;
-  const metadata = {
-    field: first?.field ?? "",
-    rule_reason: first?.reason ?? "",
-    violations: String(found.length),
-  };
-  return new ControlPlaneError(ErrorReason.MANDATE_INVALID, message, metadata, { violations });
+  return doesNotCompile(ErrorReason.MANDATE_INVALID, what, found);
 }
 
 /** Finds the agents and departments that a mandate names and the workspace does not have. */

@@ -8,6 +8,7 @@ import type { AuthorityItem } from "../state/authority.ts";
 import { AGENT_STATUS_NUMBERS, ESCALATION_STATUS_NUMBERS } from "../state/types.ts";
 import { AgentEntity, IncidentEntity, RevocationEntity } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
+import { stepCallsLiteral } from "../store/sql/save-trust.ts";
 import { type Certificate, certificateDigest, type StoredCertificate, signCertificate } from "./certificate.ts";
 import { endedBy, planRevocation, type RevocationPlan } from "./plan.ts";
 import { certificateFromRow } from "./revocations.ts";
@@ -36,7 +37,8 @@ async function endAuthority(
   // PostgreSQL's array literals; ids need no quoting.
   const ids = `{${items.map(({ sealed }) => sealed.id).join(",")}}`;
   const uses = `{${items.map((item) => item.uses).join(",")}}`;
-  const stepCalls = `{${items.map(({ stepCalls: of }) => (of.length === 0 ? "null" : `"{${of.join(",")}}"`)).join(",")}}`;
+  const literals = items.map(({ stepCalls }) => stepCallsLiteral(stepCalls));
+  const stepCalls = `{${literals.map((literal) => (literal === null ? "null" : `"${literal}"`)).join(",")}}`;
   await transaction.execute(END_AUTHORITY, [nowMs, ids, uses, stepCalls, state.workspaceId]);
 }
 

@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from "pg";
-import { lockTrust, saveTrust, saveUses, setTrustSeq } from "../store/sql/save-trust.ts";
+import { lockTrust, saveTrust, saveUses, setTrustSeq, stepCallsLiteral } from "../store/sql/save-trust.ts";
 import type { WorkspaceState } from "./workspace.ts";
 
 /** A value with the size of the log after the entry that last changed it. */
@@ -60,8 +60,6 @@ function changedSince<Value>(
   return { ids: changed.map(([id]) => id), values: changed.map(([, { value }]) => value) };
 }
 
-const stepCallsText = ({ ofSteps }: Uses): string | null => (ofSteps.length === 0 ? null : `{${ofSteps.join(",")}}`);
-
 async function write(client: PoolClient, snapshot: TrustSnapshot): Promise<number> {
   const { workspaceId, seq } = snapshot;
   const { rows } = await client.query<{ seq: number }>({ ...lockTrust, values: [workspaceId] });
@@ -72,7 +70,7 @@ async function write(client: PoolClient, snapshot: TrustSnapshot): Promise<numbe
   await client.query({ ...saveTrust, values: [workspaceId, trust.ids, trust.values] });
   if (snapshot.uses.size > 0) {
     const { ids, values } = changedSince(snapshot.uses, before);
-    const counts = [values.map(({ all }) => all), values.map(stepCallsText)];
+    const counts = [values.map(({ all }) => all), values.map(({ ofSteps }) => stepCallsLiteral(ofSteps))];
     await client.query({ ...saveUses, values: [workspaceId, ids, ...counts] });
   }
   await client.query({ ...setTrustSeq, values: [workspaceId, seq] });

@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import type { LedgerEvent } from "../log/events.ts";
 import { isOverdrawn, outcomeNumber } from "../log/follow-up.ts";
-import { type DecisionBody, decisionBodyFrom, exceededBudgets } from "../log/receipts.ts";
+import { type DecisionBody, exceededBudgets, restoredBody } from "../log/receipts.ts";
 import type { ControlChange } from "../state/control-changes.ts";
 import type { SealedClaim, SealedOutcome } from "../state/outcomes.ts";
 import { DECISION_NUMBERS } from "../state/types.ts";
@@ -203,7 +203,7 @@ function dataFromFollowUp(sealed: SealedClaim | SealedOutcome): EventData {
 /** Reads the event from an entry's body; undefined if it is not a wanted event. */
 function eventFromBody(text: string, wanted: ReadonlySet<string>): WebhookEvent | undefined {
   const sealed = JSON.parse(text) as DecisionBody | ChangeBody | SealedClaim | SealedOutcome;
-  const body = sealed.type === "decision" ? decisionBodyFrom(text) : sealed;
+  const body = sealed.type === "decision" ? restoredBody(sealed) : sealed;
   const event = nameAndData(body);
   if (event === undefined || !wanted.has(event.name)) return undefined;
   const { seq, at, workspace_id } = body;

@@ -124,7 +124,7 @@ export class GrpcExchange implements IncomingCall {
   /** Ends a stream with success. */
   finish(): void {
     this.#stream.end();
-    // What is still to come of the request is dropped.
+    // Drops the rest of the request.
     this.#stream.resume();
   }
 

@@ -18,6 +18,10 @@ export const setTrustSeq = {
   text: "update workspace set trust_seq = $2 where workspace_id = $1",
 };
 
+/** Writes the calls of the steps of a plan as an array literal; null without a plan. */
+export const stepCallsLiteral = (calls: readonly number[]): string | null =>
+  calls.length === 0 ? null : `{${calls.join(",")}}`;
+
 /**
  * Writes the uses of authority that has not ended; ending it stores its last counts. Parameters: workspace, ids, uses, and the calls of
  * the steps of plans as array literals, null without a plan.
