@@ -135,14 +135,18 @@ const ID_END = REPLY_ID_AT + PLACEHOLDER_ID.length;
 /** Tag of field 2 with a length: a decision and not a fault. */
 const DECIDED = 0x12;
 const DIGITS = 8;
+/** Position and digits of the second group of a UUID. */
+const GROUP_AT = 9;
+const GROUP_DIGITS = 4;
 
-/** Copies a serialised request, with an id that begins at random and ends with a number to know the reply by. */
+/** Copies a serialised request, with an id that begins at random, in 48 bits, and ends with a number to know the reply by. */
 function numbered(template: Buffer, number: number): Buffer {
   const copy = Buffer.from(template);
   const at = copy.indexOf(PLACEHOLDER_ID);
-  const hex = (value: number): string => value.toString(16).padStart(DIGITS, "0");
-  copy.write(hex(Math.floor(Math.random() * 2 ** 32)), at, "latin1");
-  copy.write(hex(number), at + PLACEHOLDER_ID.length - DIGITS, "latin1");
+  const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, "0");
+  copy.write(hex(Math.floor(Math.random() * 2 ** 32), DIGITS), at, "latin1");
+  copy.write(hex(Math.floor(Math.random() * 2 ** 16), GROUP_DIGITS), at + GROUP_AT, "latin1");
+  copy.write(hex(number, DIGITS), at + PLACEHOLDER_ID.length - DIGITS, "latin1");
   return copy;
 }
 
