@@ -125,18 +125,32 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "notation", "async", "errors.ts"],
   webhook: ["registry", "log", "state", "store", "tracing", "tree", "async", "errors.ts"],
   // Without store, registry or server: the same state, action and time must always decide the same.
-  decision: ["semantic", "log", "state", "policy", "tracing", "tree", "metrics", "async", "errors.ts", "gen"],
+  decision: [
+    "semantic",
+    "log",
+    "state",
+    "policy",
+    "provenance",
+    "tracing",
+    "tree",
+    "metrics",
+    "async",
+    "errors.ts",
+    "gen",
+  ],
   registry: ["log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
   // A copy of the log's counters; the log never waits for it.
   mirror: ["log", "state", "policy", "store"],
   semantic: ["state", "json", "async", "tracing", "errors.ts"],
   // Is handed the function that decides, and does not know it.
-  log: ["state", "policy", "store", "tracing", "tree", "metrics", "async", "errors.ts"],
+  log: ["state", "policy", "provenance", "store", "tracing", "tree", "metrics", "async", "errors.ts"],
   // The fold of the log, with the plans of the rules in force.
-  state: ["policy", "store", "tracing", "tree", "async", "errors.ts", "gen"],
+  state: ["policy", "provenance", "store", "tracing", "tree", "async", "errors.ts", "gen"],
+  // Values of what an agent reads and of its arguments, in the forms and digests in which they compare.
+  provenance: ["text"],
   // Rules know no database: time, counts and verdicts come in as values.
   // Says when an amount fits a budget in the words of `retry`.
-  policy: ["notation", "text", "async", "retry", "errors.ts", "gen"],
+  policy: ["provenance", "notation", "text", "async", "retry", "errors.ts", "gen"],
   store: ["errors.ts"],
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],

@@ -1,0 +1,23 @@
+import { createHmac } from "node:crypto";
+import type { ValueKind } from "./sources.ts";
+
+/** Digests of values under the key of a session: HMAC-SHA-256 (RFC 2104), of which the first eight bytes are kept. */
+
+/** Bytes of a digest. */
+export const DIGEST_BYTES = 8;
+/** Bytes of the key of a session. */
+export const KEY_BYTES = 32;
+
+/** Returns the digest of a value in its compared form. */
+export const digestOf = (key: Uint8Array, form: string): Buffer =>
+  createHmac("sha256", key).update(form).digest().subarray(0, DIGEST_BYTES);
+
+/** Returns the text of which the digest stands for an approval of a value for a kind. No form holds U+0000. */
+export const approvedForm = (kind: ValueKind, form: string): string => `${kind}\u0000${form}`;
+
+/** Returns the digests of some values, sorted, without duplicates, joined. */
+export function packDigests(key: Uint8Array, forms: Iterable<string>): Buffer {
+  const digests = [...new Set(forms)].map((form) => digestOf(key, form));
+  digests.sort(Buffer.compare);
+  return Buffer.concat(digests.filter((digest, index) => index === 0 || !digest.equals(digests[index - 1] as Buffer)));
+}

@@ -1,0 +1,89 @@
+import { fold } from "../text/fold.ts";
+
+/** Forms in which values compare: two values are the same where one of their forms is. */
+
+/** Maximum characters of a value that is kept or compared. */
+export const MAX_FORM_LENGTH = 256;
+
+/** Returns a text in the form in which it compares; undefined for one that is blank or too long. */
+export function textForm(text: string): string | undefined {
+  // Folding may shorten a text, and never to less than an eighteenth: what is far too long is not folded.
+  if (text.length > MAX_FORM_LENGTH * 18) return undefined;
+  const form = fold(text).replaceAll(/\s+/gu, " ");
+  return form === "" || form.length > MAX_FORM_LENGTH ? undefined : form;
+}
+
+const GROUPED = /^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$/;
+const PLAIN_NUMBER = /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?$/;
+/** Signs of currencies and blanks around a number. */
+const AROUND_NUMBER = /^[\p{Sc}\s]+|[\p{Sc}\s%]+$/gu;
+
+/** Returns a number by its value: `1,500.00` and `1500` are the same. Undefined for a text that is no number. */
+export function numberForm(value: string | number): string | undefined {
+  if (typeof value === "number") return Number.isFinite(value) ? String(value === 0 ? 0 : value) : undefined;
+  const text = fold(value).replaceAll(AROUND_NUMBER, "");
+  const plain = GROUPED.test(text) ? text.replaceAll(",", "") : text;
+  if (!PLAIN_NUMBER.test(plain)) return undefined;
+  // A double would make long numbers of accounts equal that differ.
+  if (/^\d{16,}$/.test(plain)) return plain;
+  return numberForm(Number(plain));
+}
+
+const DIGIT_GROUPS = /^\+?[\d\s()./-]{6,40}$/;
+const IBAN = /^[a-z]{2}\d{2}(?:[ -]?[a-z0-9]){8,32}$/;
+const MIN_DIGITS = 6;
+
+/** Returns an account or phone number without its separators; undefined for another text. */
+export function accountForm(text: string): string | undefined {
+  const folded = fold(text);
+  if (IBAN.test(folded)) return folded.replaceAll(/[ -]/g, "");
+  if (!DIGIT_GROUPS.test(folded)) return undefined;
+  const digits = folded.replaceAll(/\D/g, "");
+  return digits.length < MIN_DIGITS ? undefined : digits;
+}
+
+const WITHOUT_WWW = /^www\.(?=.+\.)/;
+
+/** Returns a host without `www.`; undefined for a text that is no host with a dot. */
+export function hostForm(text: string): string | undefined {
+  const host = fold(text).replace(/\.$/, "").replace(WITHOUT_WWW, "");
+  return /^[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}_-]+)+$/u.test(host) || /^\[[0-9a-f:.]+\]$/.test(host) ? host : undefined;
+}
+
+const URL_START = /^[a-z][a-z0-9+.-]*:\/\//;
+
+/** Returns the host of a URL, or of a host with or without a port and a path; undefined where it has none, or hides it behind credentials. */
+export function hostOf(text: string): string | undefined {
+  const folded = fold(text);
+  if (folded.includes("\\") || /\s/u.test(folded)) return undefined;
+  const [authority = ""] = folded.replace(URL_START, "").replace(/^\/\//, "").split(/[/?#]/u, 1);
+  return authority.includes("@") ? undefined : hostForm(authority.replace(/:\d{0,5}$/, ""));
+}
+
+/** Returns a path without `.` and `..`, doubled and closing slashes, and with forward ones; undefined for a blank or too long one. */
+export function pathForm(text: string): string | undefined {
+  const folded = textForm(text)
+    ?.replaceAll("\\", "/")
+    .replace(/^file:\/\//, "");
+  if (folded === undefined) return undefined;
+  const isRooted = folded.startsWith("/");
+  const names: string[] = [];
+  for (const name of folded.split("/")) {
+    if (name === "" || name === ".") continue;
+    if (name === ".." && names.length > 0 && names.at(-1) !== "..") names.pop();
+    else if (name !== ".." || !isRooted) names.push(name);
+  }
+  const path = names.join("/");
+  if (path === "") return isRooted ? "/" : undefined;
+  return isRooted ? `/${path}` : path;
+}
+
+/** Lists the folders that hold a path, in the form in which paths compare, without the root. */
+export function foldersOf(path: string): readonly string[] {
+  const folders: string[] = [];
+  for (let at = path.lastIndexOf("/"); at > 0; at = path.lastIndexOf("/", at - 1)) folders.push(path.slice(0, at));
+  return folders;
+}
+
+/** Returns a URL without its fragment and closing slash. */
+export const urlForm = (text: string): string | undefined => textForm(text)?.replace(/#.*$/, "").replace(/\/$/, "");

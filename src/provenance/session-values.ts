@@ -1,0 +1,248 @@
+import { approvedForm, DIGEST_BYTES, digestOf } from "./digests.ts";
+import {
+  OBSERVED_SOURCES,
+  type ObservedSource,
+  type SessionKnowledge,
+  type Sighting,
+  type ValueKind,
+} from "./sources.ts";
+
+/** Maximum digests of a session. */
+export const MAX_SESSION_DIGESTS = 20_000;
+/** Runs of digests after which they are merged into one, so that a lookup searches few. */
+const MAX_RUNS = 12;
+
+/** One observation of a session, as its row keeps it. */
+export interface ObservedRow {
+  /** Index of its entry in the log. */
+  readonly seq: number;
+  /** Tool in whose result the values stand; undefined for a prompt and for an approval. */
+  readonly tool: string | undefined;
+  /** Sorted digests by source, joined; those of an approval under `approved`. */
+  readonly digests: Readonly<Partial<Record<ObservedSource | "approved", Buffer>>>;
+}
+
+type KeptSource = ObservedSource | "approved";
+
+/** Sorted digests, each with the index of its row. */
+interface Run {
+  readonly high: Uint32Array;
+  readonly low: Uint32Array;
+  readonly tags: Uint32Array;
+}
+
+/** A row and one of its sources; a tag is an index of these. */
+interface Origin {
+  readonly row: ObservedRow;
+  readonly source: KeptSource;
+}
+
+const countOf = (digests: Buffer | undefined): number => (digests?.length ?? 0) / DIGEST_BYTES;
+
+/** Returns the number of digests of a row. */
+export const digestCount = ({ digests }: ObservedRow): number =>
+  Object.values(digests).reduce((sum, each) => sum + countOf(each), 0);
+
+/** What a row adds to a session, and the rows that make room for it. */
+export interface Addition {
+  readonly row: ObservedRow;
+  /** Indexes of the entries of rows that the session forgets. */
+  readonly dropped: readonly number[];
+  /** True if values were left out or forgotten. */
+  readonly isFull: boolean;
+}
+
+/**
+ * The values of one session: sorted digests of what it observed, by source and tool. Immutable: a change makes another one, which
+ * shares what stays.
+ */
+export class SessionValues implements SessionKnowledge {
+  readonly key: Buffer;
+  readonly hasPrompt: boolean;
+  readonly isFull: boolean;
+  readonly rows: readonly ObservedRow[];
+  readonly #origins: readonly Origin[];
+  readonly #runs: readonly Run[];
+  readonly count: number;
+
+  private constructor(
+    key: Buffer,
+    content: Pick<SessionValues, "hasPrompt" | "isFull" | "rows" | "count">,
+    origins: readonly Origin[],
+    runs: readonly Run[],
+  ) {
+    this.key = key;
+    this.hasPrompt = content.hasPrompt;
+    this.isFull = content.isFull;
+    this.rows = content.rows;
+    this.count = content.count;
+    this.#origins = origins;
+    this.#runs = runs;
+  }
+
+  /** Builds the values of a session from its rows, in the order of the log. */
+  static from(
+    key: Buffer,
+    rows: readonly ObservedRow[],
+    { hasPrompt, isFull }: Pick<SessionKnowledge, "hasPrompt" | "isFull">,
+  ): SessionValues {
+    const origins = rows.flatMap(originsOf);
+    const count = rows.reduce((sum, row) => sum + digestCount(row), 0);
+    return new SessionValues(
+      key,
+      { hasPrompt, isFull, rows, count },
+      origins,
+      origins.length === 0 ? [] : [runFrom(origins, 0)],
+    );
+  }
+
+  /** Bytes that it takes in memory, for the bound of a cache. */
+  get bytes(): number {
+    return 512 + this.rows.length * 256 + this.count * (DIGEST_BYTES + 12);
+  }
+
+  sightingsOf(form: string): readonly Sighting[] {
+    return this.#originsOf(digestOf(this.key, form)).flatMap(({ row: { tool }, source }): Sighting[] =>
+      source === "approved" ? [] : [{ source, tool }],
+    );
+  }
+
+  isApproved(kind: ValueKind, form: string): boolean {
+    return this.#originsOf(digestOf(this.key, approvedForm(kind, form))).some(({ source }) => source === "approved");
+  }
+
+  /**
+   * Returns what is new in a row, within the room of the session: its oldest rows that are untrusted alone make room; untrusted values
+   * that still do not fit are left out, then trusted ones from the end.
+   */
+  fit(row: ObservedRow): Addition {
+    const fresh = Object.fromEntries(
+      Object.entries(row.digests).map(([source, digests]) => [
+        source,
+        this.#withoutKnown(source as KeptSource, digests),
+      ]),
+    ) as Partial<Record<KeptSource, Buffer>>;
+    const trusted = KEPT_SOURCES.filter((source) => source !== "untrusted").reduce(
+      (sum, source) => sum + countOf(fresh[source]),
+      0,
+    );
+    const untrusted = countOf(fresh.untrusted);
+    let room = MAX_SESSION_DIGESTS - this.count;
+    const dropped: number[] = [];
+    const wanted = Math.min(MAX_SESSION_DIGESTS, trusted + untrusted);
+    for (const old of this.rows) {
+      if (room >= wanted) break;
+      const ofOld = digestCount(old);
+      if (ofOld === 0 || countOf(old.digests.untrusted) < ofOld) continue;
+      dropped.push(old.seq);
+      room += ofOld;
+    }
+    const digests: Partial<Record<KeptSource, Buffer>> = {};
+    let isCut = false;
+    for (const source of KEPT_SOURCES) {
+      const all = fresh[source];
+      if (all === undefined || all.length === 0) continue;
+      const fits = source === "untrusted" && countOf(all) > room ? 0 : Math.min(countOf(all), room);
+      isCut ||= fits < countOf(all);
+      if (fits > 0) digests[source] = all.subarray(0, fits * DIGEST_BYTES);
+      room -= fits;
+    }
+    return { row: { ...row, digests }, dropped, isFull: this.isFull || isCut || dropped.length > 0 };
+  }
+
+  /** Returns the values with a row that `fit` gave. `isPrompt`: the row is what the agent was asked. */
+  with({ row, dropped, isFull }: Addition, isPrompt: boolean): SessionValues {
+    const hasPrompt = this.hasPrompt || isPrompt;
+    if (dropped.length > 0) {
+      const gone = new Set(dropped);
+      return SessionValues.from(this.key, [...this.rows.filter(({ seq }) => !gone.has(seq)), row], {
+        hasPrompt,
+        isFull,
+      });
+    }
+    const rows = [...this.rows, row];
+    if (this.#runs.length >= MAX_RUNS) return SessionValues.from(this.key, rows, { hasPrompt, isFull });
+    const added = originsOf(row);
+    const count = this.count + digestCount(row);
+    const runs = added.length === 0 ? this.#runs : [...this.#runs, runFrom(added, this.#origins.length)];
+    return new SessionValues(this.key, { hasPrompt, isFull, rows, count }, [...this.#origins, ...added], runs);
+  }
+
+  #withoutKnown(source: KeptSource, digests: Buffer): Buffer {
+    const fresh: Buffer[] = [];
+    for (let at = 0; at < digests.length; at += DIGEST_BYTES) {
+      const digest = digests.subarray(at, at + DIGEST_BYTES);
+      if (!this.#originsOf(digest).some((origin) => origin.source === source)) fresh.push(digest);
+    }
+    return fresh.length * DIGEST_BYTES === digests.length ? digests : Buffer.concat(fresh);
+  }
+
+  #originsOf(digest: Buffer): readonly Origin[] {
+    const high = digest.readUInt32BE(0);
+    const low = digest.readUInt32BE(4);
+    const tags = this.#runs.flatMap((run) => tagsIn(run, high, low));
+    return tags.sort((a, b) => a - b).map((tag) => this.#origins[tag] as Origin);
+  }
+}
+
+/** Sources in the order in which a row keeps them when room is short: trusted ones first. */
+const KEPT_SOURCES: readonly KeptSource[] = ["approved", ...OBSERVED_SOURCES];
+
+function originsOf(row: ObservedRow): Origin[] {
+  return KEPT_SOURCES.filter((source) => countOf(row.digests[source]) > 0).map((source) => ({ row, source }));
+}
+
+/** Sorts the digests of some origins, whose tags begin at a number. */
+function runFrom(origins: readonly Origin[], firstTag: number): Run {
+  const buffers = origins.map(({ row, source }) => row.digests[source] as Buffer);
+  const size = buffers.reduce((sum, buffer) => sum + countOf(buffer), 0);
+  const high = new Uint32Array(size);
+  const low = new Uint32Array(size);
+  const tags = new Uint32Array(size);
+  if (buffers.length === 1) {
+    const [buffer] = buffers as [Buffer];
+    for (let at = 0; at < size; at++) {
+      high[at] = buffer.readUInt32BE(at * DIGEST_BYTES);
+      low[at] = buffer.readUInt32BE(at * DIGEST_BYTES + 4);
+      tags[at] = firstTag;
+    }
+    return { high, low, tags };
+  }
+  const order = new Float64Array(size);
+  const highs = new Uint32Array(size);
+  const lows = new Uint32Array(size);
+  const from = new Uint32Array(size);
+  let at = 0;
+  for (const [index, buffer] of buffers.entries()) {
+    for (let byte = 0; byte < buffer.length; byte += DIGEST_BYTES, at++) {
+      highs[at] = buffer.readUInt32BE(byte);
+      lows[at] = buffer.readUInt32BE(byte + 4);
+      from[at] = firstTag + index;
+      order[at] = at;
+    }
+  }
+  order.sort(
+    (a, b) => (highs[a] as number) - (highs[b] as number) || (lows[a] as number) - (lows[b] as number) || a - b,
+  );
+  for (let index = 0; index < size; index++) {
+    const place = order[index] as number;
+    high[index] = highs[place] as number;
+    low[index] = lows[place] as number;
+    tags[index] = from[place] as number;
+  }
+  return { high, low, tags };
+}
+
+function tagsIn({ high, low, tags }: Run, wantedHigh: number, wantedLow: number): number[] {
+  let first = 0;
+  let end = high.length;
+  while (first < end) {
+    const middle = (first + end) >>> 1;
+    const at = high[middle] as number;
+    if (at < wantedHigh || (at === wantedHigh && (low[middle] as number) < wantedLow)) first = middle + 1;
+    else end = middle;
+  }
+  const found: number[] = [];
+  for (let at = first; high[at] === wantedHigh && low[at] === wantedLow; at++) found.push(tags[at] as number);
+  return found;
+}
