@@ -95,7 +95,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // and how names compare, and finds places of expressions in files.
   // A dump is restored with the store's own PostgreSQL, which reads rows and judges nothing.
   // Commands on the host of the service read its settings and migrate its database.
-  cli: ["redaction", "doctor", "store", "explain", "verify", "notation", "text", "version.ts", "config.ts"],
+  // Recordings are read within bounds.
+  cli: ["redaction", "doctor", "store", "explain", "verify", "json", "notation", "text", "version.ts", "config.ts"],
   // Examines the host of a service and what its settings name, without starting it.
   doctor: ["mirror", "store", "config.ts"],
   // Tells leaks by webhook.
@@ -146,11 +147,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   log: ["state", "policy", "provenance", "store", "tracing", "tree", "metrics", "async", "errors.ts"],
   // The fold of the log, with the plans of the rules in force.
   state: ["policy", "provenance", "store", "tracing", "tree", "async", "errors.ts", "gen"],
-  // Values of what an agent reads and of its arguments, in the forms and digests in which they compare.
-  provenance: ["text"],
   // Rules know no database: time, counts and verdicts come in as values.
   // Says when an amount fits a budget in the words of `retry`.
   policy: ["provenance", "notation", "text", "async", "retry", "errors.ts", "gen"],
+  // Values of what an agent reads and of its arguments, in the forms and digests in which they compare.
+  provenance: ["text"],
   store: ["errors.ts"],
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],
