@@ -1,7 +1,12 @@
 import { fromJson, type JsonObject, type MessageInitShape, toJson } from "@bufbuild/protobuf";
 import { timestampFromMs, ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ToolArgumentSchema } from "../../gen/agentcontrol/v1/resources_pb.js";
-import { type ToolSchema, ToolService, ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import {
+  type ToolProvenanceSchema,
+  type ToolSchema,
+  ToolService,
+  ToolSource,
+} from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import { mandatesNaming, testWarnings } from "../dryrun/publish-warnings.ts";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -11,6 +16,7 @@ import { toolsFromPaste } from "../registry/paste.ts";
 import {
   createFlattenTool,
   createSchemaWarnings,
+  declareToolProvenance,
   getTool,
   listTools,
   listToolVersions,
@@ -20,6 +26,7 @@ import {
   toolViewFrom,
   tryTools,
 } from "../registry/tools.ts";
+import type { SealedToolProvenance } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
 import { namePageFrom } from "./paging.ts";
 import { defineService, type ServiceDefinition } from "./service.ts";
@@ -36,12 +43,24 @@ export function argumentFrom({ enum: values, types, ...rest }: FlattenedArgument
   return shown satisfies MessageInitShape<typeof ToolArgumentSchema>;
 }
 
+const provenanceFrom = ({
+  trusted_fields = [],
+  free_fields = [],
+  session_arguments = [],
+  session_fields = [],
+}: SealedToolProvenance): MessageInitShape<typeof ToolProvenanceSchema> => ({
+  trustedFields: [...trusted_fields],
+  freeFields: [...free_fields],
+  sessionArguments: [...session_arguments],
+  sessionFields: [...session_fields],
+});
+
 /** Creates the functions of ToolService. */
 export function createToolService({ logs, database }: ToolServiceOptions): ServiceDefinition {
   const flatten = createFlattenTool();
   const warningsOf = createSchemaWarnings();
   const messageFrom = ({ sealed, arguments: paths, registeredAtMs }: ToolView): MessageInitShape<typeof ToolSchema> => {
-    const { name, version, description, input_schema, digest, source } = sealed;
+    const { name, version, description, input_schema, digest, source, provenance } = sealed;
     return {
       name,
       version,
@@ -52,6 +71,7 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
       arguments: paths.map(argumentFrom),
       registeredAt: timestampFromMs(registeredAtMs),
       warnings: [...warningsOf(sealed)],
+      ...(provenance !== undefined && { provenance: provenanceFrom(provenance) }),
     };
   };
   /** Runs the tests of the mandates that name tools with a new version. */
@@ -60,11 +80,11 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
     return testWarnings(database, state, mandatesNaming(state, names));
   };
   return defineService(ToolService, {
-    async registerTool({ name, description, inputSchema }, context) {
+    async registerTool({ name, description, inputSchema, provenance }, context) {
       const { caller } = context;
       if (inputSchema === undefined) throw invalidField("input_schema", "is missing");
       const log = await logs.of(caller.workspaceId);
-      const draft = { name, description, inputSchema, source: ToolSource.API };
+      const draft = { name, description, inputSchema, source: ToolSource.API, declared: provenance };
       const { tool, created } = await registerTool(log, caller.keyId, draft, () => context.giveWay());
       const warnings = created ? await warningsFor(log, [tool.sealed.name]) : [];
       return { tool: messageFrom(toolViewFrom(tool)), created, warnings: [...warnings] };
@@ -84,6 +104,13 @@ export function createToolService({ logs, database }: ToolServiceOptions): Servi
       const warnings = changed.length === 0 ? [] : await warningsFor(log, changed);
       const tools = registered.map(({ tool, created }) => ({ tool: messageFrom(toolViewFrom(tool)), created }));
       return { tools, warnings: [...warnings] };
+    },
+
+    async updateTool({ name, provenance }, { caller }) {
+      if (provenance === undefined) throw invalidField("provenance", "is missing");
+      const log = await logs.of(caller.workspaceId);
+      const tool = await declareToolProvenance(log, caller.keyId, name, provenance);
+      return { tool: messageFrom(toolViewFrom(tool)) };
     },
 
     async listTools(request, { caller }) {

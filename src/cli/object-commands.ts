@@ -190,6 +190,8 @@ const keys: readonly Command[] = [
 ];
 
 const TOOLS = `${ENFORCE}/tools`;
+/** A name with slashes is a path of its own. */
+const toolPath = (name: string): string => `${TOOLS}/${name.split("/").map(encodeURIComponent).join("/")}`;
 const tools: readonly Command[] = [
   createList({
     name: "tools list",
@@ -209,8 +211,7 @@ const tools: readonly Command[] = [
     name: "tools show",
     summary: "show a tool with its versions",
     argument: "name",
-    // A name with slashes is a path of its own.
-    path: (name) => `${TOOLS}/${name.split("/").map(encodeURIComponent).join("/")}`,
+    path: toolPath,
   }),
   createChange({
     name: "tools create",
@@ -223,6 +224,19 @@ const tools: readonly Command[] = [
     members: { description: "description" },
     takesFile: true,
     done: "registered tool",
+  }),
+  createChange({
+    name: "tools update",
+    summary: "declare what a tool's results and arguments mean for provenance",
+    details: [
+      "",
+      "`--file` gives `provenance` with `trusted_fields` or `free_fields`, `session_arguments` and `session_fields`.",
+    ],
+    method: "PATCH",
+    arguments: "<name>",
+    path: toolPath,
+    takesFile: true,
+    done: "changed tool",
   }),
 ];
 

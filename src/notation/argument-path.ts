@@ -24,6 +24,12 @@ export function argumentPath(steps: readonly ArgumentStep[]): string {
 
 /** Reads a path. Returns undefined if it is invalid. A path MUST begin with a member. */
 export function argumentSteps(path: string): readonly ArgumentStep[] | undefined {
+  const steps = resultSteps(path);
+  return steps?.[0] === null ? undefined : steps;
+}
+
+/** Reads a path in a value that may be a list: it may begin with the step into elements. Returns undefined if it is invalid. */
+export function resultSteps(path: string): readonly ArgumentStep[] | undefined {
   const steps: ArgumentStep[] = [];
   for (let at = 0; at < path.length; ) {
     const match = STEP.exec(path.slice(at));
@@ -32,7 +38,7 @@ export function argumentSteps(path: string): readonly ArgumentStep[] | undefined
     steps.push(step);
     at += match[0].length;
   }
-  return steps.length === 0 || steps[0] === null ? undefined : steps;
+  return steps.length === 0 ? undefined : steps;
 }
 
 function stepFrom(groups: Readonly<Record<string, string | undefined>>, isFirst: boolean): ArgumentStep | undefined {

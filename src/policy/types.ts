@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
+import type { ToolProvenance } from "../provenance/result-values.ts";
 import type { ApprovalDemand, ApproverGroupLookup } from "./approvers.ts";
 import type {
   BudgetReading,
@@ -84,6 +85,8 @@ export interface ToolSchema {
   readonly arguments: readonly FlattenedArgument[];
   /** The schema as registered. */
   readonly inputSchema: JsonObject;
+  /** Meaning of its results and arguments for provenance; undefined if nothing is declared. */
+  readonly provenance: ToolProvenance | undefined;
   /** Number of subschemas. */
   readonly schemaSize: number;
   /** Compiles the schema for checking arguments, on the first call only. */

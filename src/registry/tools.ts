@@ -9,7 +9,7 @@ import { flattenSchema } from "../policy/schema/flatten.ts";
 import { type SchemaWarning, uncheckedPatterns } from "../policy/schema/unchecked-patterns.ts";
 
 import type { FlattenedArgument } from "../policy/types.ts";
-import type { SealedTool } from "../state/control-changes.ts";
+import type { SealedTool, SealedToolProvenance } from "../state/control-changes.ts";
 import { type ToolState, toolSchemaFrom } from "../state/policies.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type Database, stored } from "../store/database.ts";
@@ -18,6 +18,7 @@ import { digestOf, type JsonObject } from "../tree/canonical.ts";
 import { checkedText, isStorableJson } from "./checked-text.ts";
 import { nameTest } from "./name-search.ts";
 import { jsonBytes, latestFirst, latestVersions, type Page, type PageRequest, pageFrom } from "./page.ts";
+import { checkedProvenance, type DeclaredProvenance } from "./tool-provenance.ts";
 
 /** A tool to register. */
 export interface ToolDraft {
@@ -26,6 +27,8 @@ export interface ToolDraft {
   readonly description: string | undefined;
   readonly inputSchema: JsonObject;
   readonly source: ToolSource;
+  /** Meaning of results and arguments for provenance; null removes it. Default: the previous version's. */
+  readonly provenance?: SealedToolProvenance | null | undefined;
   /** Request field of the schema, for violations. Default `input_schema`. */
   readonly schemaField?: string | undefined;
 }
@@ -92,8 +95,21 @@ async function describeVersion(
   seal({ type: "tool_described", tool: { name, version, digest, description } });
 }
 
+/** Declares what the results and arguments of a tool's current version mean for provenance, unless that is declared already. */
+async function declareVersion(
+  { transaction, state, seal }: ChangeScope,
+  { name, version, digest, provenance: before }: SealedTool,
+  provenance: SealedToolProvenance | null,
+): Promise<void> {
+  if (digestOf(before ?? null) === digestOf(provenance)) return;
+  const { workspaceId } = state;
+  await transaction.nativeUpdate(ToolVersionEntity, { workspaceId, name, version }, { provenance });
+  seal({ type: "tool_provenance_declared", tool: { name, version, digest, provenance } });
+}
+
 /** Makes the version of a tool that follows `before`. */
 function nextVersion(before: SealedTool | undefined, draft: ToolDraft, digest: string): SealedTool {
+  const provenance = draft.provenance === undefined ? before?.provenance : draft.provenance;
   return {
     // A tool is shown as it was named first.
     name: before?.name ?? draft.name.trim(),
@@ -102,6 +118,7 @@ function nextVersion(before: SealedTool | undefined, draft: ToolDraft, digest: s
     input_schema: draft.inputSchema,
     digest,
     source: draft.source,
+    ...(provenance != null && { provenance }),
   };
 }
 
@@ -112,13 +129,15 @@ export function schemaFault(inputSchema: JsonObject): string | undefined {
 }
 
 /**
- * Registers the next version of a tool. Returns false if its schema is the current one; then at most the description changes.
+ * Registers the next version of a tool. Returns false if its schema is the current one; then at most the description and
+ * the declaration for provenance change.
  */
 export async function putToolVersion(scope: ChangeScope, draft: ToolDraft, digest: string): Promise<boolean> {
   const { transaction, state, nowMs, seal } = scope;
   const before = state.policies.tool(draft.name)?.sealed;
   if (before?.digest === digest) {
     await describeVersion(scope, before, draft.description ?? before.description);
+    if (draft.provenance !== undefined) await declareVersion(scope, before, draft.provenance);
     return false;
   }
   const tool = nextVersion(before, draft, digest);
@@ -180,19 +199,50 @@ export function tryTools(
   });
 }
 
-/** Registers one tool, as `registerTools`. Throws INVALID_FIELD for a name or a description that is refused. */
+function provenanceOf(declared: DeclaredProvenance, draft: ToolDraft): SealedToolProvenance | null {
+  const flattened = flattenSchema(draft.inputSchema as never);
+  // The schema's own faults are told when it is registered.
+  return flattened.kind === "invalid" ? null : checkedProvenance(declared, flattened.arguments);
+}
+
+/** A tool to register alone. */
+interface OneToolDraft extends Omit<ToolDraft, "provenance"> {
+  /** Meaning of results and arguments for provenance. Default: the previous version's. */
+  readonly declared?: DeclaredProvenance | undefined;
+}
+
+/** Registers one tool, as `registerTools`. Throws INVALID_FIELD for a name, a description or a declaration that is refused. */
 export async function registerTool(
   log: WorkspaceLog,
   by: string,
-  draft: ToolDraft,
+  { declared, ...draft }: OneToolDraft,
   giveWay?: GiveWay,
 ): Promise<RegisteredTool> {
   if (draft.description !== undefined) checkedText("description", draft.description);
   const name = draft.name.trim();
   const fault = toolNameFault(name);
   if (fault !== undefined) throw invalidField("name", fault);
-  const [registered] = await registerTools(log, by, [{ ...draft, name }], giveWay);
+  const provenance = declared && provenanceOf(declared, draft);
+  const [registered] = await registerTools(log, by, [{ ...draft, name, provenance }], giveWay);
   return registered as RegisteredTool;
+}
+
+/**
+ * Declares what a tool's results and arguments mean for provenance. Its later versions keep the declaration. Throws
+ * TOOL_NOT_FOUND; INVALID_FIELD for a path that is refused.
+ */
+export async function declareToolProvenance(
+  log: WorkspaceLog,
+  by: string,
+  name: string,
+  declared: DeclaredProvenance,
+): Promise<ToolState> {
+  const state = await log.change(by, async (scope) => {
+    const { sealed, schema } = getTool(scope.state, name);
+    await declareVersion(scope, sealed, checkedProvenance(declared, schema.arguments));
+    return scope.state;
+  });
+  return getTool(state, name);
 }
 
 /** One version of a tool as it is shown. */
@@ -271,9 +321,18 @@ export async function listToolVersions(
   const read = async (chunk: PageRequest): Promise<ToolView[]> => {
     const { where, options } = latestFirst("version", chunk);
     const rows = await stored(orm.em.fork().find(ToolVersionEntity, { workspaceId, name, ...where }, options));
-    return rows.map(({ version, description, digest, source, registeredAtMs, inputSchema }) => {
+    return rows.map(({ version, description, digest, source, registeredAtMs, inputSchema, provenance }) => {
       const input_schema = inputSchema as SealedTool["input_schema"];
-      const sealed = { name, version, description, input_schema, digest, source };
+      const declared = provenance as SealedToolProvenance | null;
+      const sealed: SealedTool = {
+        name,
+        version,
+        description,
+        input_schema,
+        digest,
+        source,
+        ...(declared !== null && { provenance: declared }),
+      };
       return { sealed, arguments: flatten(sealed), registeredAtMs };
     });
   };

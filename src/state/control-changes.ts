@@ -59,6 +59,14 @@ export type SealedDepartment = {
   readonly description: string;
 };
 
+/** Meaning of a tool's results and arguments for provenance, as sealed: paths. Members without paths are absent. */
+export type SealedToolProvenance = {
+  readonly trusted_fields?: readonly string[];
+  readonly free_fields?: readonly string[];
+  readonly session_arguments?: readonly string[];
+  readonly session_fields?: readonly string[];
+};
+
 /** One version of a tool as sealed. */
 export type SealedTool = {
   readonly name: string;
@@ -68,6 +76,8 @@ export type SealedTool = {
   readonly digest: string;
   /** Number of the proto enum `ToolSource`. */
   readonly source: number;
+  /** Absent if nothing is declared. */
+  readonly provenance?: SealedToolProvenance;
 };
 
 /** One version of a mandate as sealed. */
@@ -397,6 +407,14 @@ export type ControlChange =
       /** A new description of a version whose schema did not change. */
       readonly type: "tool_described";
       readonly tool: Pick<SealedTool, "name" | "version" | "digest" | "description">;
+    }
+  | {
+      /** Another declaration of what results and arguments mean for provenance. Later versions keep it. */
+      readonly type: "tool_provenance_declared";
+      /** Null for a declaration that was removed. */
+      readonly tool: Pick<SealedTool, "name" | "version" | "digest"> & {
+        readonly provenance: SealedToolProvenance | null;
+      };
     }
   | {
       readonly type: "mandate_published";

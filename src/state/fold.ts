@@ -282,6 +282,8 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     requireCounters(state, seq + 1);
   },
   tool_described: (state, { tool }) => state.policies.describeTool(tool.name, tool.description),
+  tool_provenance_declared: (state, { tool }) =>
+    state.policies.declareProvenance(tool.name, tool.provenance ?? undefined),
   mandate_published(state, { mandate }, { seq, atMs, by }) {
     state.policies.publish(mandate, { seq, atMs, by });
     requireCounters(state, seq + 1);

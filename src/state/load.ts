@@ -32,6 +32,7 @@ import type {
   SealedDemand,
   SealedMandate,
   SealedTool,
+  SealedToolProvenance,
 } from "./control-changes.ts";
 import type { EscalationState } from "./escalations.ts";
 import { type FoldedDecision, foldChange, foldDecision, refsFromText } from "./fold.ts";
@@ -165,9 +166,15 @@ async function loadLists(client: Reader, { workspaceId, lists }: WorkspaceState)
 }
 
 async function loadPolicies(client: Reader, state: WorkspaceState): Promise<void> {
-  type ToolRow = Omit<SealedTool, "input_schema"> & { inputSchema: SealedTool["input_schema"]; registeredAtMs: number };
-  for await (const { inputSchema, registeredAtMs, ...row } of rowsOf<ToolRow>(client, readTools, [state.workspaceId])) {
-    state.policies.putTool({ ...row, input_schema: inputSchema }, registeredAtMs);
+  type ToolRow = Omit<SealedTool, "input_schema" | "provenance"> & {
+    inputSchema: SealedTool["input_schema"];
+    provenance: SealedToolProvenance | null;
+    registeredAtMs: number;
+  };
+  for await (const row of rowsOf<ToolRow>(client, readTools, [state.workspaceId])) {
+    const { inputSchema, provenance, registeredAtMs, ...others } = row;
+    const sealed = { ...others, input_schema: inputSchema, ...(provenance !== null && { provenance }) };
+    state.policies.putTool(sealed, registeredAtMs);
   }
   type MandateRow = Pick<SealedMandate, "version" | "digest" | "definition"> & {
     mandateId: string;

@@ -16,9 +16,10 @@ import type {
   ToolLookup,
   ToolSchema,
 } from "../policy/types.ts";
+import type { ToolProvenance } from "../provenance/result-values.ts";
 import { digestOf } from "../tree/canonical.ts";
 import { ApproverGroups } from "./approver-groups.ts";
-import type { ControlChange, SealedMandate, SealedTool } from "./control-changes.ts";
+import type { ControlChange, SealedMandate, SealedTool, SealedToolProvenance } from "./control-changes.ts";
 import { Lists } from "./lists.ts";
 
 /** The current version of a tool. */
@@ -102,7 +103,19 @@ export function toolSchemaFrom(tool: SealedTool): ToolSchema {
   if (flattened.kind === "invalid") throw new Error(`the sealed schema of \`${tool.name}\` cannot be flattened`);
   const inputSchema = tool.input_schema as JsonObject;
   const { name, version, digest } = tool;
-  return createToolSchema({ name, version, digest, arguments: flattened.arguments, inputSchema });
+  const provenance = toolProvenanceFrom(tool.provenance);
+  return createToolSchema({ name, version, digest, arguments: flattened.arguments, inputSchema, provenance });
+}
+
+function toolProvenanceFrom(sealed: SealedToolProvenance | undefined): ToolProvenance | undefined {
+  if (sealed === undefined) return undefined;
+  const { trusted_fields, free_fields, session_arguments = [], session_fields = [] } = sealed;
+  return {
+    trustedFields: trusted_fields,
+    freeFields: free_fields,
+    sessionArguments: session_arguments,
+    sessionFields: session_fields,
+  };
 }
 
 const namesTool = ({ compiled }: MandateState, key: string): boolean =>
@@ -242,6 +255,16 @@ export class Policies {
   describeTool(name: string, description: string): void {
     const tool = this.tool(name);
     if (tool !== undefined) this.#tools.set(toolKey(name), { ...tool, sealed: { ...tool.sealed, description } });
+  }
+
+  /** Declares what a tool's results and arguments mean for provenance, on which no compiled rule depends. */
+  declareProvenance(name: string, provenance: SealedToolProvenance | undefined): void {
+    const tool = this.tool(name);
+    if (tool === undefined) return;
+    const { provenance: _, ...others } = tool.sealed;
+    const sealed = provenance === undefined ? others : { ...others, provenance };
+    const schema = { ...tool.schema, provenance: toolProvenanceFrom(provenance) };
+    this.#tools.set(toolKey(name), { ...tool, schema, sealed });
   }
 
   /** Puts a version of a mandate in force. */

@@ -253,6 +253,8 @@ export const ToolVersionEntity = defineEntity({
     digest: p.text(),
     source: p.integer(),
     registeredAtMs: p.bigint("number"),
+    /** `SealedToolProvenance`; null if nothing is declared. */
+    provenance: p.json<Json>().nullable(),
   },
 });
 

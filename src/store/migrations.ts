@@ -783,6 +783,9 @@ const BACKTESTS = [
 /** Calls of each step of the plan of an intent contract, as of `Workspace.trustSeq`; null without a plan. */
 const PLANS = ["alter table authority add column step_calls integer[]"];
 
+/** Meaning of a tool's results and arguments for provenance; null if nothing is declared. */
+const TOOL_PROVENANCE = ["alter table tool_version add column provenance jsonb"];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -819,4 +822,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0031-answered", statements: ANSWERED },
   { name: "0032-backtests", statements: BACKTESTS },
   { name: "0033-plans", statements: PLANS },
+  { name: "0034-tool-provenance", statements: TOOL_PROVENANCE },
 ];

@@ -73,6 +73,7 @@ export const EVENT_BY_CHANGE: ReadonlyMap<ControlChange["type"], EventName> = ne
   ["escalation_reminded", "escalation.reminder"],
   ["tool_registered", "tool.changed"],
   ["tool_described", "tool.changed"],
+  ["tool_provenance_declared", "tool.changed"],
   ["mcp_tool_changed", "tool.changed"],
   ["mcp_definition_changed", "definition.changed"],
 ]);
@@ -150,7 +151,8 @@ function dataFromChange(change: ChangeBody): EventData {
       return { escalation_id, agent_id, status: "pending", groups };
     }
     case "tool_registered":
-    case "tool_described": {
+    case "tool_described":
+    case "tool_provenance_declared": {
       const { name, version, digest } = change.tool;
       return { name, version, digest, registered_by: change.by };
     }

@@ -139,7 +139,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "errors.ts",
     "gen",
   ],
-  registry: ["log", "state", "policy", "store", "tree", "async", "errors.ts", "gen"],
+  // Declared fields of a tool are paths, as rules write them.
+  registry: ["log", "state", "policy", "store", "tree", "notation", "async", "errors.ts", "gen"],
   // A copy of the log's counters; the log never waits for it.
   mirror: ["log", "state", "policy", "store"],
   semantic: ["state", "json", "async", "tracing", "errors.ts"],
@@ -151,7 +152,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Says when an amount fits a budget in the words of `retry`.
   policy: ["provenance", "notation", "text", "async", "retry", "errors.ts", "gen"],
   // Values of what an agent reads and of its arguments, in the forms and digests in which they compare.
-  provenance: ["text"],
+  // Results are read as rules write paths, and as the gateway reads JSON.
+  provenance: ["notation", "json", "text"],
   store: ["errors.ts"],
   // Hashes and canonical JSON that anyone can check alone.
   tree: [],

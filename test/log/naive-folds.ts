@@ -173,6 +173,7 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
   outcome: foldOutcome,
   // Mandates and digests say what the model needs of tools.
   tool_registered: () => undefined,
+  tool_provenance_declared: () => undefined,
   key_created: () => undefined,
   key_revoked: () => undefined,
   person_created: () => undefined,

@@ -4,6 +4,7 @@ import { expect } from "chai";
 import { MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { ToolSource } from "../../gen/agentcontrol/v1/tool_service_pb.js";
+import { getTool } from "../../src/registry/tools.ts";
 import { digestOf } from "../../src/tree/canonical.ts";
 import { attempt, failureOf, openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
@@ -75,6 +76,66 @@ describe("tools", () => {
     expect(got.versions[1]?.arguments.map(({ path }) => path)).to.deep.equal(["amount", "to", "to.iban"]);
     const back = await tools.registerTool({ name: "payments/send", inputSchema: AMOUNT });
     expect(back.tool?.version).to.equal(3);
+  });
+
+  it("keeps what is declared for provenance over schemas, replicas and restarts, until it is replaced.", async () => {
+    const { tools } = test;
+    const declared = { trustedFields: ["[].email"], sessionArguments: ["to.iban"], sessionFields: ["id"] };
+    const registered = await tools.registerTool({ name: "contacts", inputSchema: AMOUNT, provenance: declared });
+    expect(registered.tool?.provenance).to.deep.include({ ...declared, freeFields: [] });
+    // Registered as the gateway does: without a declaration.
+    const next = await tools.registerTool({ name: "contacts", inputSchema: RENAMED });
+    expect(next.tool?.version).to.equal(2);
+    expect(next.tool?.provenance).to.deep.equal(registered.tool?.provenance);
+    const { tools: pasted } = await tools.pasteTool({
+      definition: fromJson(ValueSchema, { name: "contacts", inputSchema: AMOUNT }),
+    });
+    expect(pasted[0]?.tool).to.deep.include({ version: 3, provenance: registered.tool?.provenance });
+    const { seq } = await test.log.caughtUp();
+    await tools.updateTool({ name: "contacts", provenance: declared });
+    await tools.registerTool({ name: "contacts", inputSchema: AMOUNT, provenance: declared });
+    expect((await test.log.caughtUp()).seq, "the same again changes nothing").to.equal(seq);
+    const open = await test.replica();
+    const { tool } = await tools.updateTool({ name: "contacts", provenance: { freeFields: ["body", '["body"]'] } });
+    expect(tool?.provenance).to.deep.include({ freeFields: ["body"], trustedFields: [], sessionArguments: [] });
+    for (const replica of [test, open, await test.replica()]) {
+      const got = await replica.tools.getTool({ name: "contacts" });
+      expect(got.tool).to.deep.equal(tool);
+      expect(got.versions.map((each) => each.provenance?.trustedFields)).to.deep.equal([
+        [],
+        ["[].email"],
+        ["[].email"],
+      ]);
+      expect(getTool(await replica.log.caughtUp(), "contacts").schema.provenance).to.deep.equal({
+        trustedFields: undefined,
+        freeFields: ["body"],
+        sessionArguments: [],
+        sessionFields: [],
+      });
+    }
+    const removed = await tools.updateTool({ name: "contacts", provenance: {} });
+    expect(removed.tool?.provenance).to.equal(undefined);
+    expect((await (await test.replica()).tools.getTool({ name: "contacts" })).tool?.provenance).to.equal(undefined);
+  });
+
+  it("refuses paths that are none, and arguments that the schema does not declare.", async () => {
+    const { tools } = test;
+    await tools.registerTool({ name: "refusing", inputSchema: RENAMED });
+    const cases = [
+      [{ trustedFields: ["a", "b..c"] }, "provenance.trusted_fields[1]"],
+      [{ freeFields: ["[]a"] }, "provenance.free_fields[0]"],
+      [{ sessionFields: ["a\u0000"] }, "provenance.session_fields[0]"],
+      [{ sessionArguments: ["[].total"] }, "provenance.session_arguments[0]"],
+      [{ sessionArguments: ["__proto__"] }, "provenance.session_arguments[0]"],
+      [{ trustedFields: ["a"], freeFields: ["b"] }, "provenance.free_fields"],
+    ] as const;
+    for (const [provenance, field] of cases) {
+      const update = { name: "refusing", provenance } as const;
+      const failure = await failureOf(() => tools.updateTool(update as never));
+      expect(failure.violations.map((each) => each.field)).to.deep.equal([field]);
+      const register = { ...update, inputSchema: RENAMED };
+      expect(await reasonOf(() => tools.registerTool(register as never))).to.equal("INVALID_FIELD");
+    }
   });
 
   it("gives the last 100 versions.", async () => {

@@ -111,6 +111,15 @@ describe("what the log explains decisions with", () => {
       type: "tool_described",
       tool: { name: "pay", version: 1, digest: digestOf(SCHEMA), description: "pays" },
     });
+    const place = { name: "pay", version: 1, digest: digestOf(SCHEMA) };
+    await expectSealed(() => tools.updateTool({ name: "pay", provenance: { trustedFields: ["to"] } }), {
+      type: "tool_provenance_declared",
+      tool: { ...place, provenance: { trusted_fields: ["to"] } },
+    });
+    await expectSealed(() => tools.updateTool({ name: "pay", provenance: {} }), {
+      type: "tool_provenance_declared",
+      tool: { ...place, provenance: null },
+    });
     let mandateId = "";
     await expectSealed(
       async () => {

@@ -80,6 +80,14 @@ export declare type Tool = Message<"agentcontrol.v1.Tool"> & {
    * @generated from field: repeated agentcontrol.v1.ToolWarning warnings = 9;
    */
   warnings: ToolWarning[];
+
+  /**
+   * Meaning of the tool's results and arguments for provenance; absent if nothing is declared, so that every value of a result is
+   * untrusted.
+   *
+   * @generated from field: optional agentcontrol.v1.ToolProvenance provenance = 10;
+   */
+  provenance?: ToolProvenance | undefined;
 };
 
 /**
@@ -87,6 +95,54 @@ export declare type Tool = Message<"agentcontrol.v1.Tool"> & {
  * Use `create(ToolSchema)` to create a new message.
  */
 export declare const ToolSchema: GenMessage<Tool>;
+
+/**
+ * Meaning of a tool's results and arguments for provenance: the sources that their values come from. Paths are those of arguments:
+ * `contact.email`, `lines[].iban`, `["a.b"]`; a path of a result may begin with `[]`, for a result that is a list. A path
+ * covers everything below it. A result that is a text is read as JSON, then as YAML; a text that gives neither an object nor a
+ * list is untrusted as a whole. Each list has at most 100 paths of 256 characters.
+ *
+ * @generated from message agentcontrol.v1.ToolProvenance
+ */
+export declare type ToolProvenance = Message<"agentcontrol.v1.ToolProvenance"> & {
+  /**
+   * Members of a result whose values come from the source `lookup`; all others are untrusted. INVALID_FIELD together with
+   * `free_fields`.
+   *
+   * @generated from field: repeated string trusted_fields = 1;
+   */
+  trustedFields: string[];
+
+  /**
+   * Members of a result that others write, such as texts of messages: untrusted, while all others come from the source
+   * `lookup`. INVALID_FIELD together with `trusted_fields`.
+   *
+   * @generated from field: repeated string free_fields = 2;
+   */
+  freeFields: string[];
+
+  /**
+   * Arguments that name what the agent makes, such as the path of a new file: once a call is allowed and its result is observed,
+   * their values come from the source `session`. INVALID_FIELD for an argument that the schema does not declare.
+   *
+   * @generated from field: repeated string session_arguments = 3;
+   */
+  sessionArguments: string[];
+
+  /**
+   * Members of a result that name what the agent made, such as the id of a new event: their values come from the source
+   * `session`.
+   *
+   * @generated from field: repeated string session_fields = 4;
+   */
+  sessionFields: string[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.ToolProvenance.
+ * Use `create(ToolProvenanceSchema)` to create a new message.
+ */
+export declare const ToolProvenanceSchema: GenMessage<ToolProvenance>;
 
 /**
  * Warning about a stored schema.
@@ -151,6 +207,13 @@ export declare type RegisterToolRequest = Message<"agentcontrol.v1.RegisterToolR
    * @generated from field: google.protobuf.Struct input_schema = 3;
    */
   inputSchema?: JsonObject | undefined;
+
+  /**
+   * Meaning of results and arguments for provenance; absent keeps the earlier declaration, and one without paths removes it.
+   *
+   * @generated from field: optional agentcontrol.v1.ToolProvenance provenance = 4;
+   */
+  provenance?: ToolProvenance | undefined;
 };
 
 /**
@@ -274,6 +337,53 @@ export declare type PasteToolResponse = Message<"agentcontrol.v1.PasteToolRespon
  * Use `create(PasteToolResponseSchema)` to create a new message.
  */
 export declare const PasteToolResponseSchema: GenMessage<PasteToolResponse>;
+
+/**
+ * Request of UpdateTool.
+ *
+ * @generated from message agentcontrol.v1.UpdateToolRequest
+ */
+export declare type UpdateToolRequest = Message<"agentcontrol.v1.UpdateToolRequest"> & {
+  /**
+   * Name of the tool.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The declaration in place of the earlier one; one without paths removes it.
+   *
+   * @generated from field: agentcontrol.v1.ToolProvenance provenance = 2;
+   */
+  provenance?: ToolProvenance | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.UpdateToolRequest.
+ * Use `create(UpdateToolRequestSchema)` to create a new message.
+ */
+export declare const UpdateToolRequestSchema: GenMessage<UpdateToolRequest>;
+
+/**
+ * Response of UpdateTool.
+ *
+ * @generated from message agentcontrol.v1.UpdateToolResponse
+ */
+export declare type UpdateToolResponse = Message<"agentcontrol.v1.UpdateToolResponse"> & {
+  /**
+   * The current version.
+   *
+   * @generated from field: agentcontrol.v1.Tool tool = 1;
+   */
+  tool?: Tool | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.UpdateToolResponse.
+ * Use `create(UpdateToolResponseSchema)` to create a new message.
+ */
+export declare const UpdateToolResponseSchema: GenMessage<UpdateToolResponse>;
 
 /**
  * Request of ListTools.
@@ -452,6 +562,17 @@ export declare const ToolService: GenService<{
     methodKind: "unary";
     input: typeof PasteToolRequestSchema;
     output: typeof PasteToolResponseSchema;
+  },
+  /**
+   * Declares what the results and arguments of a tool mean for provenance. The version stays, and later versions keep the
+   * declaration, also those that the tool gateway registers. TOOL_NOT_FOUND when no tool of this name is registered.
+   *
+   * @generated from rpc agentcontrol.v1.ToolService.UpdateTool
+   */
+  updateTool: {
+    methodKind: "unary";
+    input: typeof UpdateToolRequestSchema;
+    output: typeof UpdateToolResponseSchema;
   },
   /**
    * Lists the current version of every tool, by name.

@@ -36,9 +36,13 @@ const EVALUATED_MAP = /^(\s*(?:var )?props\d+ = (?:props\d+ \|\| )?)\{\};$/gm;
 
 const UNCHECKABLE: SchemaError = { argument: undefined, message: "the arguments cannot be checked" };
 
+/** A tool version to build. Default of `provenance`: nothing is declared. */
+type ToolSchemaSource = Omit<ToolSchema, "validator" | "schemaSize" | "provenance"> &
+  Partial<Pick<ToolSchema, "provenance">>;
+
 /** Builds a tool version for rules. Its schema MUST be one that `flattenSchema` accepts. */
-export function createToolSchema(source: Omit<ToolSchema, "validator" | "schemaSize">): ToolSchema {
-  const { inputSchema } = source;
+export function createToolSchema(source: ToolSchemaSource): ToolSchema {
+  const { inputSchema, provenance } = source;
   let compiled: ValidatorResult | undefined;
   const validator = (): ValidatorResult => {
     compiled ??= compileValidator(inputSchema);
@@ -46,7 +50,7 @@ export function createToolSchema(source: Omit<ToolSchema, "validator" | "schemaS
   };
   let schemaSize = 0;
   visitSchemas(inputSchema, () => schemaSize++, createRefResolver(inputSchema));
-  return { ...source, schemaSize, validator };
+  return { ...source, provenance, schemaSize, validator };
 }
 
 /**

@@ -55,7 +55,7 @@ export const readApproverGroups = {
 /** Reads the current version of every tool, ordered by name. */
 export const readTools = {
   name: "read-tools",
-  text: `select distinct on (name) name, version, description, input_schema as "inputSchema", digest, source,
+  text: `select distinct on (name) name, version, description, input_schema as "inputSchema", digest, source, provenance,
       registered_at_ms::float8 as "registeredAtMs"
     from tool_version where workspace_id = $1 order by name, version desc`,
 };

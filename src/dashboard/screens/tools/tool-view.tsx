@@ -1,7 +1,12 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { useState } from "react";
 import type { ToolArgument } from "../../../../gen/agentcontrol/v1/resources_pb.js";
-import { type Tool, ToolService, ToolSource } from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
+import {
+  type Tool,
+  type ToolProvenance,
+  ToolService,
+  ToolSource,
+} from "../../../../gen/agentcontrol/v1/tool_service_pb.js";
 import { JsonView } from "../../kit/json-view.tsx";
 import { Message } from "../../kit/message.tsx";
 import { ScreenFrame, type ScreenPlace } from "../../kit/screen.tsx";
@@ -51,11 +56,46 @@ export function ToolView({ name }: { readonly name: string }) {
               <JsonView value={tool.inputSchema ?? {}} />
             </details>
           </section>
+          {tool.provenance === undefined ? null : <Provenance declared={tool.provenance} />}
           <UsedBy tool={tool.name} />
           <Versions versions={query.data?.versions ?? []} />
         </>
       )}
     </ScreenFrame>
+  );
+}
+
+const PROVENANCE = [
+  ["Trusted members of results", "trustedFields"],
+  ["Members of results that others write", "freeFields"],
+  ["Arguments that name what a call makes", "sessionArguments"],
+  ["Members of results that name what a call made", "sessionFields"],
+] as const;
+
+/** Declaration of what the tool's results and arguments mean for provenance. */
+function Provenance({ declared }: { readonly declared: ToolProvenance }) {
+  return (
+    <section className="card stack" aria-label="Provenance">
+      <h2>Provenance</h2>
+      {PROVENANCE.map(([title, member]) => {
+        const paths = declared[member];
+        if (paths.length === 0) return null;
+        return (
+          <div key={member} className="stack" data-provenance={member}>
+            <p className="hint">{title}</p>
+            <ul>
+              {paths.map((path) => (
+                <li key={path}>
+                  <code>
+                    <Shown text={path} />
+                  </code>
+                </li>
+              ))}
+            </ul>
+          </div>
+        );
+      })}
+    </section>
   );
 }
 

@@ -1,0 +1,164 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { type ArgumentStep, argumentSteps, resultSteps } from "../notation/argument-path.ts";
+import { findInJson, findInText } from "./found-values.ts";
+import { jsonOf, structureOf } from "./structured-text.ts";
+
+/** Declaration of what the results and arguments of a tool mean for provenance: paths, each covering everything below it. */
+export interface ToolProvenance {
+  /** Members of a result that are trusted, all others not; undefined if none are named. Never beside `freeFields`. */
+  readonly trustedFields: readonly string[] | undefined;
+  /** Members of a result that are not trusted, all others are; undefined if none are named. */
+  readonly freeFields: readonly string[] | undefined;
+  /** Arguments that name what an allowed call makes. */
+  readonly sessionArguments: readonly string[];
+  /** Members of a result that name what the call made. */
+  readonly sessionFields: readonly string[];
+}
+
+/** The values of a result by their source, in the forms in which they compare. */
+export interface ResultValues {
+  readonly lookup: ReadonlySet<string>;
+  readonly session: ReadonlySet<string>;
+  readonly untrusted: ReadonlySet<string>;
+}
+
+/**
+ * Finds the values of a tool's result, a text or JSON, by their source. Every value of a tool without a declaration is untrusted, and
+ * so is a text that gives neither an object nor a list. Yields wherever other work may have a turn.
+ */
+export function* findInResult(
+  declared: ToolProvenance | undefined,
+  content: JsonValue,
+): Generator<undefined, ResultValues> {
+  const values = { lookup: new Set<string>(), session: new Set<string>(), untrusted: new Set<string>() };
+  const { trustedFields, freeFields, sessionFields = [] } = declared ?? {};
+  const places = placesFrom([
+    ...marked("trusted", trustedFields ?? []),
+    ...marked("free", freeFields ?? []),
+    ...marked("session", sessionFields),
+  ]);
+  const intoOf = ({ isTrusted, isSession }: Standing): readonly Set<string>[] => {
+    if (!isTrusted && !isSession) return [values.untrusted];
+    return [...(isTrusted ? [values.lookup] : []), ...(isSession ? [values.session] : [])];
+  };
+  const start = { isTrusted: freeFields !== undefined && freeFields.length > 0, isSession: false };
+  if (typeof content !== "string") {
+    const isStructure = typeof content === "object" && content !== null;
+    if (isStructure) yield* findBelow(content, places, start, intoOf);
+    else yield* findInJson(content, values.untrusted);
+    return values;
+  }
+  const structure = hasPaths(places) ? yield* structureOf(content) : undefined;
+  if (structure === undefined) {
+    yield* findInText(content, values.untrusted);
+    // The model reads a text of JSON without its escapes.
+    const json = yield* jsonOf(content);
+    if (json !== undefined) yield* findInJson(json, values.untrusted);
+    return values;
+  }
+  yield* findBelow(structure.value, places, start, intoOf);
+  for (const text of structure.besides) yield* findInText(text, values.untrusted);
+  return values;
+}
+
+/** Finds the values of the arguments of an allowed call that name what it makes, in the forms in which they compare. */
+export function* findInArguments(
+  declared: ToolProvenance | undefined,
+  args: JsonObject,
+): Generator<undefined, ReadonlySet<string>> {
+  const values = new Set<string>();
+  const places = placesFrom(marked("session", declared?.sessionArguments ?? [], argumentSteps));
+  if (hasPaths(places))
+    yield* findBelow(args, places, { isTrusted: false, isSession: false }, ({ isSession }) =>
+      isSession ? [values] : [],
+    );
+  return values;
+}
+
+type Mark = "trusted" | "free" | "session";
+
+/** Place in a value that a declaration names, or that lies on the way to one. */
+interface Place {
+  readonly marks: Set<Mark>;
+  readonly members: Map<string, Place>;
+  elements: Place | undefined;
+}
+
+/** Sources of the values at a place. */
+interface Standing {
+  readonly isTrusted: boolean;
+  readonly isSession: boolean;
+}
+
+interface MarkedPath {
+  readonly mark: Mark;
+  readonly steps: readonly ArgumentStep[];
+}
+
+const marked = (mark: Mark, paths: readonly string[], read = resultSteps): MarkedPath[] =>
+  paths.flatMap((path) => {
+    const steps = read(path);
+    return steps === undefined ? [] : { mark, steps };
+  });
+
+const createPlace = (): Place => ({ marks: new Set(), members: new Map(), elements: undefined });
+
+const hasPaths = ({ members, elements }: Place): boolean => members.size > 0 || elements !== undefined;
+
+function placesFrom(paths: readonly MarkedPath[]): Place {
+  const root = createPlace();
+  for (const { mark, steps } of paths) {
+    let place = root;
+    for (const step of steps) place = step === null ? elementsOf(place) : memberOf(place, step);
+    place.marks.add(mark);
+  }
+  return root;
+}
+
+function elementsOf(place: Place): Place {
+  place.elements ??= createPlace();
+  return place.elements;
+}
+
+function memberOf({ members }: Place, name: string): Place {
+  const known = members.get(name) ?? createPlace();
+  members.set(name, known);
+  return known;
+}
+
+function standingAt({ marks }: Place, { isTrusted, isSession }: Standing): Standing {
+  return {
+    isTrusted: (isTrusted || marks.has("trusted")) && !marks.has("free"),
+    isSession: isSession || marks.has("session"),
+  };
+}
+
+interface OpenValue {
+  readonly value: JsonValue;
+  readonly place: Place | undefined;
+  readonly standing: Standing;
+}
+
+/** Finds the values of JSON and adds each to the sets of its standing. Keeps its own stack: a result may be nested deeply. */
+function* findBelow(
+  whole: JsonValue,
+  places: Place,
+  start: Standing,
+  intoOf: (standing: Standing) => readonly Set<string>[],
+): Generator<undefined> {
+  const open: OpenValue[] = [{ value: whole, place: places, standing: start }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    yield;
+    const { value, place, standing: outer } = next;
+    const standing = place === undefined ? outer : standingAt(place, outer);
+    const isOpened = place !== undefined && hasPaths(place) && typeof value === "object" && value !== null;
+    if (!isOpened) for (const into of intoOf(standing)) yield* findInJson(value, into);
+    else if (Array.isArray(value))
+      for (const element of value) open.push({ value: element, place: place.elements, standing });
+    else
+      for (const [name, member] of Object.entries(value)) {
+        for (const into of intoOf(standing)) yield* findInJson(name, into);
+        open.push({ value: member, place: place.members.get(name), standing });
+      }
+  }
+}
