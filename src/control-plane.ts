@@ -66,6 +66,10 @@ import { createRedisParts, type RedisParts } from "./mirror/redis.ts";
 import { Notifications } from "./notification/notifications.ts";
 import { NotificationSender } from "./notification/sender.ts";
 import { SlackInbox } from "./notification/slack-inbox.ts";
+import { EndedSessions } from "./observation/ended-sessions.ts";
+import { Extractor } from "./observation/extractor.ts";
+import { createObserve, type Observe } from "./observation/observe.ts";
+import { StoredSessionKeys } from "./observation/session-keys.ts";
 import { LongChecker } from "./policy/long/checker.ts";
 import {
   createRedaction,
@@ -205,6 +209,10 @@ interface Parts {
   readonly guard: Guard;
   readonly questions: QuestionReader;
   readonly checker: LongChecker;
+  readonly observe: Observe;
+  readonly extractor: Extractor;
+  readonly sessionKeys: StoredSessionKeys;
+  readonly endedSessions: EndedSessions;
   readonly encryptor: Encryptor;
   /** The one queue of large requests, over every wire and through the gateway. */
   readonly largeRequests: LargeRequests;
@@ -268,11 +276,13 @@ function createServices({
   notifications,
   redaction,
   intercept,
+  observe,
   decisionMetrics,
   mcp,
   guard,
   questions,
   checker,
+  sessionKeys,
   config,
   audience,
   rates,
@@ -288,8 +298,8 @@ function createServices({
     createApproverGroupService({ logs, pool: database.pool }),
     createMandateService({ logs, database }),
     createProposalService({ logs, database, rates }),
-    createEnforcementService({ intercept, logs, pool, heartbeatMs }),
-    createDryRunService({ logs, pool, checker, database, questions }),
+    createEnforcementService({ intercept, observe, logs, pool, heartbeatMs }),
+    createDryRunService({ logs, pool, checker, database, questions, sessionKeys }),
     createEscalationService({ logs, pool, guard, checker, heartbeatMs, metrics: decisionMetrics }),
     createAuthorityService({ logs, database, keys, authenticator }),
     createRevocationService({ logs, database, keys, authenticator }),
@@ -635,8 +645,10 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   const expiry = createEscalationExpiry(database.pool, quietLog);
   const reminders = createEscalationReminders(database.pool, quietLog);
   const unknownOutcomes = createUnknownOutcomes(database.pool, quietLog);
+  const sessionKeys = new StoredSessionKeys({ pool: database.pool, encryptor });
   const logs = await createWorkspaceLogs(database, quietLog, {
     ...redis.surroundings,
+    sessionKeys,
     metrics: new LogMetrics(metrics),
     onEscalated: expiry.note,
     onReminder: reminders.note,
@@ -692,6 +704,9 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     tracing,
   });
   const checker = new LongChecker();
+  const extractor = new Extractor();
+  const observe = createObserve({ pool: database.pool, keys: sessionKeys, extractor });
+  const endedSessions = new EndedSessions({ pool: database.pool, now: () => logs.clock.now(), log: quietLog });
   const decisionMetrics = new DecisionMetrics(metrics);
   const intercept = createIntercept({ logs, guard, checker, tracing, metrics: decisionMetrics });
   const parts = {
@@ -718,6 +733,10 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
     guard,
     questions,
     checker,
+    observe,
+    extractor,
+    sessionKeys,
+    endedSessions,
     encryptor,
     largeRequests,
     shares,
@@ -796,6 +815,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       expiry.start(logs);
       reminders.start(logs);
       unknownOutcomes.start(logs);
+      parts.endedSessions.start();
       signIn.rechecks?.start();
       mcp.kept.start();
       mcp.hookCalls.start();
@@ -825,6 +845,8 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       await redaction.close(FLUSH_MS);
       proxy.close();
       await checker.close();
+      await parts.extractor.close();
+      await parts.endedSessions.close();
       await signIn.rechecks?.close();
       await parts.keyUses.close();
       await wakeUps.close();

@@ -164,6 +164,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.CSRF_TOKEN_INVALID,
       ErrorReason.ORIGIN_NOT_ALLOWED,
       ErrorReason.SCOPE_MISSING,
+      ErrorReason.PROMPT_FROM_OPERATOR,
     ],
   ],
   [
@@ -211,12 +212,14 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.OUTCOME_EXISTS,
       ErrorReason.ALREADY_CLAIMED,
       ErrorReason.SESSION_HAS_CONTRACT,
+      ErrorReason.OBSERVATION_EXISTS,
     ],
   ],
   [
     Code.FailedPrecondition,
     [
       ErrorReason.PERSON_DEACTIVATED,
+      ErrorReason.SESSION_ENDED,
       ErrorReason.ESCALATION_RESOLVED,
       ErrorReason.EDIT_BLOCKED,
       ErrorReason.MANDATE_ARCHIVED,
@@ -298,6 +301,7 @@ const HTTP_BY_REASON: ReadonlyMap<ErrorReason, number> = new Map([
   [ErrorReason.NOT_ACCEPTABLE, 406],
   [ErrorReason.ESCALATION_RESOLVED, 409],
   [ErrorReason.PERSON_DEACTIVATED, 409],
+  [ErrorReason.SESSION_ENDED, 409],
   [ErrorReason.PACK_CHANGED, 409],
   [ErrorReason.LIST_IN_USE, 409],
   [ErrorReason.LIST_CHANGED, 409],

@@ -137,6 +137,9 @@ function watchedEnforcement(logs: WorkspaceLogs, pool: Pool, tour: Tour) {
     logs,
     pool,
     heartbeatMs: 60_000,
+    observe: async () => {
+      throw new Error("the tour observes nothing");
+    },
     async intercept(command) {
       const sealed: SealedDecision = await intercept(command);
       tour.note("src/decision/intercept.ts", { workspaceId: command.workspaceId, action: command.action }, sealed);

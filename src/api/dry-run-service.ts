@@ -256,8 +256,8 @@ export type DryRunServiceOptions = Omit<MandateTestParts, "reads"> & {
 
 /** Creates the functions of DryRunService. */
 export function createDryRunService(options: DryRunServiceOptions): ServiceDefinition {
-  const { pool, logs, checker, database, questions } = options;
-  const parts: DryRunParts = { logs, checker, reads: new ReadOnlyDatabase(pool) };
+  const { pool, logs, checker, database, questions, sessionKeys } = options;
+  const parts: DryRunParts = { logs, checker, sessionKeys, reads: new ReadOnlyDatabase(pool) };
   const dryRuns = new DryRuns(parts);
   const mandateTests = new MandateTests({ ...parts, database });
   const keptBacktests = new KeptBacktests(database);

@@ -7,6 +7,7 @@ import {
   EnforcementService,
   type InterceptRequest,
   type InterceptResponseSchema,
+  type ObserveRequest,
   type ReportOutcomeRequest,
   type SummarizeDecisionsResponseSchema,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
@@ -14,13 +15,14 @@ import { Slots } from "../async/slots.ts";
 import { claimDecision } from "../decision/claim.ts";
 import type { Intercept, InterceptCommand } from "../decision/intercept.ts";
 import { type FollowUpCaller, type OutcomeReport, reportOutcome } from "../decision/report-outcome.ts";
-import { ControlPlaneError, ErrorReason, overShare } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, invalidField, overShare } from "../errors.ts";
 import { outcomeDueMs } from "../log/follow-up.ts";
 import { LogFeed } from "../log/log-feed.ts";
 import { readFollowed } from "../log/read-follow-ups.ts";
 import { readToolDigest } from "../log/read-receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import type { Observe, ObserveCommand } from "../observation/observe.ts";
 import { ActorNames } from "../registry/actor-names.ts";
 import { getAgent } from "../registry/agents.ts";
 import { checkedText } from "../registry/checked-text.ts";
@@ -36,7 +38,12 @@ import { hasApiKeyEnded } from "../registry/keys.ts";
 import type { SealedDecision } from "../state/types.ts";
 import { actionFrom, readSources, traceInMetadata } from "./action.ts";
 import type { CallContext, Caller } from "./context.ts";
-import { decisionMapping, decisionPathMapping, outcomeStatusMapping } from "./enum-mapping.ts";
+import {
+  decisionMapping,
+  decisionPathMapping,
+  observationSourceMapping,
+  outcomeStatusMapping,
+} from "./enum-mapping.ts";
 import { actorOf, actorsOf, claimMessageFrom, decisionUpdateFrom, outcomeMessageFrom } from "./follow-ups.ts";
 import { interceptAll } from "./intercept-stream.ts";
 import { pageFrom } from "./paging.ts";
@@ -105,6 +112,7 @@ function summaryFrom(
 /** Parts that EnforcementService needs. */
 export interface EnforcementServiceParts {
   readonly intercept: Intercept;
+  readonly observe: Observe;
   readonly logs: WorkspaceLogs;
   readonly pool: Pool;
   /** Milliseconds between heartbeats on a quiet stream. */
@@ -129,6 +137,7 @@ function withRequestId(error: unknown): unknown {
 /** Creates the functions of EnforcementService, which decide actions and read decisions back from the log. */
 export function createEnforcementService({
   intercept,
+  observe,
   logs,
   pool,
   heartbeatMs,
@@ -196,6 +205,20 @@ export function createEnforcementService({
     const followed = await claimDecision(log, command, followUpCaller(caller, waiter));
     return { claimed: true, claim: claimMessageFrom(followed), reportOutcome: outcomeDueMs(followed) !== undefined };
   };
+  const observeOne = async (request: ObserveRequest, context: CallContext) => {
+    const { sessionId, decisionId, content, isError, isCut } = request;
+    const { caller, signal } = context;
+    await context.giveWay(content.length);
+    const source = observationSourceMapping.fromProto(request.source) as ObserveCommand["source"];
+    if (source === "prompt" && decisionId !== undefined)
+      throw invalidField("decision_id", "goes with `result` only, not with `prompt`");
+    const { keyId, agentId, role, workspaceId } = caller;
+    const command = { sessionId, source, decisionId, content, isError, isCut };
+    const observer = { keyId, agentId, isAgent: role === Role.AGENT, isOver: () => context.isOver, signal };
+    const sealed = await observe(await logs.of(workspaceId), command, observer);
+    const { observationId, values, isFull, isReplayed } = sealed;
+    return { observationId, values, observationsFull: isFull, replayed: isReplayed };
+  };
   /** Returns the name of a tool as receipts show it. */
   const nameOfTool = async (workspaceId: string, name: string): Promise<string> => {
     const state = await (await logs.of(workspaceId)).caughtUp();
@@ -258,6 +281,7 @@ export function createEnforcementService({
     },
     reportOutcome: (request, context) => reportOne(request, context.caller, context),
     claimDecision: (request, context) => claimOne(request, context.caller, context),
+    observe: observeOne,
     async summarizeDecisions(request, { caller, signal }) {
       const { agentId, since, until, bucketSeconds, countsOnly } = request;
       const log = await logs.of(caller.workspaceId);

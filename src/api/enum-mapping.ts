@@ -1,6 +1,7 @@
 import { OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentOrder, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityStatus, OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { LimitOrder, MandateMode, MandateStatus } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import {
@@ -74,6 +75,12 @@ export const outsideContractMapping = createMapping<OutsideContractName, Outside
   block: OutsideContract.BLOCK,
   escalate: OutsideContract.ESCALATE,
   rules: OutsideContract.RULES,
+});
+
+/** Kinds of content that a session observes. */
+export const observationSourceMapping = createMapping<"prompt" | "result", ObservationSource>({
+  prompt: ObservationSource.PROMPT,
+  result: ObservationSource.RESULT,
 });
 
 /** Statuses of an action's outcome. */

@@ -2,6 +2,7 @@ import { doAtOnce, doInTurns, type Work } from "../async/work.ts";
 import type { DatabaseClock } from "../log/clock.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import type { LongChecker } from "../policy/long/checker.ts";
+import type { SessionKeys } from "../state/session-keys.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
@@ -35,6 +36,8 @@ export interface DryRunParts {
   readonly logs: ReadOnlyLogs;
   readonly reads: ReadOnlyDatabase;
   readonly checker: LongChecker;
+  /** Keys of sessions, which actions of observed sessions need. Default: such an action fails. */
+  readonly sessionKeys?: SessionKeys | undefined;
 }
 
 /**
@@ -47,7 +50,7 @@ export class DryRuns {
 
   constructor(parts: DryRunParts) {
     this.#parts = parts;
-    this.#ownStates = new OwnStates(parts.reads, parts.logs.clock);
+    this.#ownStates = new OwnStates(parts.reads, parts.logs.clock, parts.sessionKeys);
   }
 
   /**

@@ -6,6 +6,8 @@ import type { DatabaseClock } from "../log/clock.ts";
 import type { ListDraft } from "../registry/lists.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { loadNamed, loadSnapshot } from "../state/load.ts";
+import { loadSessions } from "../state/load-sessions.ts";
+import type { SessionKeys } from "../state/session-keys.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { stored } from "../store/database.ts";
@@ -40,11 +42,13 @@ const REFUSAL = {
 export class OwnStates {
   readonly #reads: ReadOnlyDatabase;
   readonly #clock: Pick<DatabaseClock, "now">;
+  readonly #sessionKeys: SessionKeys | undefined;
   readonly #slots = new Slots({ ...REFUSAL, name: "dry_runs", permits: MAX_LOADED });
   readonly #pairs = new Slots({ ...REFUSAL, name: "dry_run_pairs", permits: MAX_PAIRS });
 
-  constructor(reads: ReadOnlyDatabase, clock: Pick<DatabaseClock, "now">) {
+  constructor(reads: ReadOnlyDatabase, clock: Pick<DatabaseClock, "now">, sessionKeys: SessionKeys | undefined) {
     this.#reads = reads;
+    this.#sessionKeys = sessionKeys;
     this.#clock = clock;
   }
 
@@ -98,6 +102,8 @@ export class OwnStates {
       await applyLists(state, lists);
       applyDrafts(state, drafts);
       await loadNamed(client, state, actions);
+      const sessions = actions.flatMap(({ sessionId }) => sessionId ?? []);
+      await loadSessions(client, state, sessions, this.#sessionKeys);
       const now = atMs ?? this.#clock.now();
       return { state, nowMs: await completeWindows(client, state, { now: () => now }) };
     });

@@ -5,6 +5,7 @@ import { amountChangesOf } from "../state/outcomes.ts";
 import type { AmountColumn } from "../store/sql/append-entries.ts";
 import type { DecisionEntry } from "./entry.ts";
 import type { FollowUpEntry } from "./follow-up.ts";
+import type { ObservationEntry } from "./observation.ts";
 
 /** Amount that an entry puts into a state in the pot of a budget, or takes out of it. */
 export interface AmountRow {
@@ -37,12 +38,13 @@ export const AMOUNT_COLUMNS: Readonly<Record<AmountColumn, (row: AmountRow) => s
 
 /** Lists the amounts that the entries of a batch reserve, capture and release. `first`: place of its first entry. */
 export function amountRowsFrom(
-  entries: readonly (DecisionEntry | FollowUpEntry)[],
+  entries: readonly (DecisionEntry | FollowUpEntry | ObservationEntry)[],
   first: { readonly seq: number; readonly atMs: number },
 ): readonly AmountRow[] {
-  return entries.flatMap((entry, index) =>
-    "sealed" in entry ? changedBy(entry) : reservedBy(entry, { seq: first.seq + index, atMs: first.atMs }),
-  );
+  return entries.flatMap((entry, index) => {
+    if ("addition" in entry) return [];
+    return "sealed" in entry ? changedBy(entry) : reservedBy(entry, { seq: first.seq + index, atMs: first.atMs });
+  });
 }
 
 function reservedBy(

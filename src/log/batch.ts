@@ -12,8 +12,22 @@ import { type DecisionEntry, type DecisionPlace, decisionBody, ENTRY_COLUMNS } f
 import { CHANGED_COLUMNS, CREATED_COLUMNS, escalationRowsFrom } from "./escalation-rows.ts";
 import { type LedgerEvent, wakeUpPayload } from "./events.ts";
 import { FOLLOW_UP_COLUMNS, type FollowUpDraft, type FollowUpEntry, followUpEntry, withFollowUp } from "./follow-up.ts";
+import {
+  OBSERVATION_COLUMNS,
+  OBSERVATION_ENTRY_COLUMNS,
+  type ObservationEntry,
+  observe,
+  type PendingObservation,
+} from "./observation.ts";
 import { OUTCOME_COLUMNS, type OutcomeRow, outcomeRowsFrom } from "./outcome-rows.ts";
-import { isFollowUp, type PendingDecision, type PendingFollowUp, type PendingItem, type Steps } from "./queue.ts";
+import {
+  isFollowUp,
+  isObservation,
+  type PendingDecision,
+  type PendingFollowUp,
+  type PendingItem,
+  type Steps,
+} from "./queue.ts";
 
 type LogEnd = Pick<WorkspaceState, "seq" | "lastAtMs" | "frontier">;
 
@@ -75,16 +89,19 @@ function askOf({
   return expiresAtMs === undefined ? ask : { ...ask, created: { actionDigest, expiresAtMs } };
 }
 
-type Entry = DecisionEntry | FollowUpEntry;
+type Entry = DecisionEntry | FollowUpEntry | ObservationEntry;
 
 const isDecisionEntry = (entry: Entry): entry is DecisionEntry => "action" in entry;
+const isObservationEntry = (entry: Entry): entry is ObservationEntry => "addition" in entry;
+
+function columnOf(column: EntryColumn, entry: Entry): string | number {
+  if (isDecisionEntry(entry)) return ENTRY_COLUMNS[column](entry);
+  return isObservationEntry(entry) ? OBSERVATION_ENTRY_COLUMNS[column](entry) : FOLLOW_UP_COLUMNS[column](entry);
+}
 
 /** The columns of an entry, each with its value. */
 const COLUMNS = Object.fromEntries(
-  (Object.keys(ENTRY_COLUMNS) as EntryColumn[]).map((column) => [
-    column,
-    (entry: Entry) => (isDecisionEntry(entry) ? ENTRY_COLUMNS[column](entry) : FOLLOW_UP_COLUMNS[column](entry)),
-  ]),
+  (Object.keys(ENTRY_COLUMNS) as EntryColumn[]).map((column) => [column, (entry: Entry) => columnOf(column, entry)]),
 ) as Readonly<Record<EntryColumn, (entry: Entry) => string | number>>;
 
 /** An action that cannot be decided on the state at its turn, with its caller's error. */
@@ -187,6 +204,10 @@ export class Batch {
       this.#follow(item);
       return true;
     }
+    if (isObservation(item)) {
+      this.#observe(item);
+      return true;
+    }
     const { undo } = this.#journal;
     const noted = undo.length;
     const count = this.#entries.length;
@@ -256,6 +277,24 @@ export class Batch {
     this.#settlements.push(() => item.resolve(withFollowUp(followed, entry)));
   }
 
+  /** Takes what a session observed. As for a claim, the answer waits for the batch. */
+  #observe(item: PendingObservation): void {
+    const { observation } = item;
+    const { sessionId } = observation;
+    try {
+      const observed = observe(this.#state, observation, this.#place);
+      if (observed.kind === "new") {
+        const { entry, before, after } = observed;
+        this.#entries.push(entry);
+        this.#state.sessions.put(sessionId, after);
+        this.#journal.undo.push(() => this.#state.sessions.put(sessionId, before));
+      }
+      this.#settlements.push(() => item.resolve(observed.sealed));
+    } catch (error) {
+      this.#settlements.push(() => item.reject(error));
+    }
+  }
+
   /**
    * Compare-and-append: writes the entries if the log still ends where the batch was decided. Resolves with the database's
    * clock in epoch milliseconds, or undefined when another writer was first and nothing was written. Rejects with SQLSTATE
@@ -304,6 +343,7 @@ export class Batch {
       created: columnTexts(created, CREATED_COLUMNS),
       changed: columnTexts(changed, CHANGED_COLUMNS),
       outcomes: columnTexts(this.#outcomeRows, OUTCOME_COLUMNS),
+      observations: columnTexts(this.#entries.filter(isObservationEntry), OBSERVATION_COLUMNS),
       amounts: columnTexts(amountRowsFrom(this.#entries, { seq: this.#before.seq, atMs: this.atMs }), AMOUNT_COLUMNS),
     });
   }
@@ -345,6 +385,10 @@ export class Batch {
   events(): LedgerEvent[] {
     return this.#entries.map((entry, index) => {
       const seq = this.#before.seq + index;
+      if (isObservationEntry(entry)) {
+        const { change, by } = entry;
+        return { kind: "change", seq, atMs: this.atMs, by, change };
+      }
       if (!isDecisionEntry(entry)) return { kind: "follow_up", seq, atMs: this.atMs, sealed: entry.sealed };
       const { action, outcome, refs } = entry;
       const { decisionId, agentId } = action;

@@ -3,6 +3,7 @@ import type { Action, Outcome } from "../state/types.ts";
 import type { ChangedEscalationColumn, CreatedEscalationColumn } from "../store/sql/append-entries.ts";
 import type { DecisionEntry } from "./entry.ts";
 import type { FollowUpEntry } from "./follow-up.ts";
+import type { ObservationEntry } from "./observation.ts";
 
 /** Changes of a batch to one escalation. */
 interface EscalationRow {
@@ -75,7 +76,9 @@ export interface EscalationRows {
 }
 
 /** Collects the effects of a batch's decisions on escalations, by row. */
-export function escalationRowsFrom(entries: readonly (DecisionEntry | FollowUpEntry)[]): EscalationRows {
+export function escalationRowsFrom(
+  entries: readonly (DecisionEntry | FollowUpEntry | ObservationEntry)[],
+): EscalationRows {
   const created = new Map<string, EscalationRow>();
   const changed = new Map<string, EscalationRow>();
   const change = (id: string, action: Action, index: number): EscalationRow => {
@@ -84,7 +87,7 @@ export function escalationRowsFrom(entries: readonly (DecisionEntry | FollowUpEn
     return row;
   };
   for (const [index, entry] of entries.entries()) {
-    if ("sealed" in entry) continue;
+    if ("sealed" in entry || "addition" in entry) continue;
     const { action, outcome } = entry;
     const { escalationId, escalationExpiresAtMs, usedEscalationId, replacedEscalationId } = outcome;
     if (usedEscalationId !== undefined) change(usedEscalationId, action, index).usedBy = action.decisionId;

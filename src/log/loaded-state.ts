@@ -3,6 +3,7 @@ import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
 import { foldChange } from "../state/fold.ts";
 import { loadNamed } from "../state/load.ts";
+import { holdsSession, loadSessions } from "../state/load-sessions.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type Database, storeFault } from "../store/database.ts";
@@ -13,7 +14,7 @@ import type { DatabaseClock } from "./clock.ts";
 import type { LedgerEvent, LedgerListener } from "./events.ts";
 import { actionFromReceipt } from "./follow-up.ts";
 import { headMissing, openState } from "./head.ts";
-import { actionOf, isFollowUp, type PendingFollowUp, type PendingItem } from "./queue.ts";
+import { actionOf, isFollowUp, isObservation, type PendingFollowUp, type PendingItem, sessionOf } from "./queue.ts";
 import { readFollowed } from "./read-follow-ups.ts";
 import type { LogSurroundings } from "./surroundings.ts";
 
@@ -135,6 +136,8 @@ export class LoadedState {
     if (!sequences.isComplete || !windows.isReady(nowMs) || !budgets.isReady(nowMs)) return false;
     return items.every((item) => {
       const action = actionOf(item);
+      if (!holdsSession(this.#state, sessionOf(item))) return false;
+      if (isObservation(item)) return true;
       if (action === undefined || (isFollowUp(item) && !outcomes.isWatched(item.decisionId, item))) return false;
       return (
         agents.has(action.agentId) &&
@@ -148,7 +151,9 @@ export class LoadedState {
   async loadFor(reader: Reader, items: readonly PendingItem[]): Promise<readonly PendingItem[]> {
     const { agents } = this.#state;
     const found = await this.loadDecisions(reader, items);
-    const isKnown = (item: PendingItem): boolean => agents.has(actionOf(item)?.agentId ?? "");
+    const agentOf = (item: PendingItem): string =>
+      (isObservation(item) ? item.observation : actionOf(item))?.agentId ?? "";
+    const isKnown = (item: PendingItem): boolean => agents.has(agentOf(item));
     // An agent may have been registered on another replica a moment ago.
     if (!found.every(isKnown)) await this.catchUp(reader);
     await loadNamed(
@@ -156,7 +161,9 @@ export class LoadedState {
       this.#state,
       found.flatMap((item) => actionOf(item) ?? []),
     );
-    for (const item of found) if (!isKnown(item)) item.reject(unknownAgent(actionOf(item)?.agentId ?? ""));
+    const sessions = found.flatMap((item) => sessionOf(item) ?? []);
+    await loadSessions(reader, this.#state, sessions, this.#sources.surroundings.sessionKeys);
+    for (const item of found) if (!isKnown(item)) item.reject(unknownAgent(agentOf(item)));
     return found.filter(isKnown);
   }
 
@@ -197,6 +204,8 @@ export class LoadedState {
     const stranger = actions.find(({ agentId }) => !this.#state.agents.has(agentId));
     if (stranger !== undefined) throw unknownAgent(stranger.agentId);
     await loadNamed(reader, this.#state, actions);
+    const sessions = actions.flatMap(({ sessionId }) => sessionId ?? []);
+    await loadSessions(reader, this.#state, sessions, this.#sources.surroundings.sessionKeys);
   }
 
   /** Loads the history of every window and budget in force, with the mirror's help. Returns the time for which it is complete. */

@@ -2,6 +2,7 @@ import { OUTCOME_STATUS_NUMBERS } from "../state/types.ts";
 import type { OutcomeColumn } from "../store/sql/append-entries.ts";
 import type { DecisionEntry } from "./entry.ts";
 import type { FollowUpEntry } from "./follow-up.ts";
+import type { ObservationEntry } from "./observation.ts";
 
 /** State of an action's outcome after a batch. */
 export interface OutcomeRow {
@@ -29,11 +30,12 @@ export const OUTCOME_COLUMNS: Readonly<Record<OutcomeColumn, (row: OutcomeRow) =
 
 /** Collects the outcomes that the entries of a batch track or settle, one for each decision: a statement can write a row only once. */
 export function outcomeRowsFrom(
-  entries: readonly (DecisionEntry | FollowUpEntry)[],
+  entries: readonly (DecisionEntry | FollowUpEntry | ObservationEntry)[],
   firstSeq: number,
 ): readonly OutcomeRow[] {
   const rows = new Map<string, OutcomeRow>();
   for (const [index, entry] of entries.entries()) {
+    if ("addition" in entry) continue;
     const row = "sealed" in entry ? rowFromFollowUp(entry) : rowFromDecision(entry, firstSeq + index);
     if (row !== undefined) rows.set(row.decisionId, row);
   }

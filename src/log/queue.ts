@@ -5,6 +5,7 @@ import type { Action, Outcome, SealedDecision } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { storeFault } from "../store/database.ts";
 import type { FollowedDecision, FollowUpStep } from "./follow-up.ts";
+import type { PendingObservation } from "./observation.ts";
 
 /**
  * Decides one action against a state at a time (epoch milliseconds). MUST be synchronous, and MUST note in the journal how to undo
@@ -47,12 +48,21 @@ export interface PendingFollowUp {
 }
 
 /** An item that a batch takes. */
-export type PendingItem = PendingDecision | PendingFollowUp;
+export type PendingItem = PendingDecision | PendingFollowUp | PendingObservation;
 
 export const isFollowUp = (item: PendingItem): item is PendingFollowUp => "followUp" in item;
+export const isObservation = (item: PendingItem): item is PendingObservation => "observation" in item;
+export const isDecision = (item: PendingItem): item is PendingDecision => "action" in item;
 
-/** Returns the action whose facts an item needs in the state; undefined for an item that is not loaded yet. */
-export const actionOf = (item: PendingItem): Action | undefined => (isFollowUp(item) ? item.read?.action : item.action);
+/** Returns the action whose facts an item needs in the state; undefined for an item that is not loaded yet, and for one without an action. */
+export function actionOf(item: PendingItem): Action | undefined {
+  if (isFollowUp(item)) return item.read?.action;
+  return isDecision(item) ? item.action : undefined;
+}
+
+/** Returns the session whose observations an item reads or extends. */
+export const sessionOf = (item: PendingItem): string | undefined =>
+  isObservation(item) ? item.observation.sessionId : actionOf(item)?.sessionId;
 
 /** A step of the log that runs alone, with nothing in flight. */
 export interface Task {
@@ -67,6 +77,8 @@ export const isTask = (entry: Waiting): entry is Task => "run" in entry;
 
 /** Maximum size of a batch: past it an insert no longer gains from size, and its first action waits for its last. */
 const MAX_BATCH = 256;
+/** Maximum sessions of a batch: what they observed is in memory together while it is decided. */
+const MAX_BATCH_SESSIONS = 32;
 /** Characters of content and metadata after which a batch is full: deciding and sending it blocks the event loop. */
 const MAX_BATCH_TEXT = 262_144;
 /** Characters of all actions that wait to be decided in this process, of which one workspace alone has half. */
@@ -82,7 +94,7 @@ export const textLengthOf = ({ actionContent, metadataText }: Action): number =>
 
 /** Returns the characters of text that an item brings. */
 export const textLengthOfItem = (item: PendingItem): number =>
-  isFollowUp(item) ? item.textLength : textLengthOf(item.action);
+  isDecision(item) ? textLengthOf(item.action) : item.textLength;
 
 /** Creates the pot of the actions that wait to be decided, in all logs of a process. */
 export function createWaitingPot(): SharedPot {
@@ -163,8 +175,11 @@ export class Queue {
    */
   takeBatch(limit: number): readonly PendingItem[] {
     const ids = new Set<string>();
+    const sessions = new Set<string>();
     const items = this.#take(Math.min(MAX_BATCH, limit), (item) => {
-      if (isFollowUp(item)) return true;
+      const session = sessionOf(item);
+      if (session !== undefined && sessions.add(session).size > MAX_BATCH_SESSIONS) return false;
+      if (!isDecision(item)) return true;
       const { decisionId } = item.action;
       if (this.isRepeat(item) || ids.has(decisionId)) return false;
       ids.add(decisionId);
@@ -192,13 +207,13 @@ export class Queue {
    * of their batch fails with a unique violation.
    */
   isRepeat(item: PendingItem): boolean {
-    return !isFollowUp(item) && item.action.isRetryable && this.#recentIds.has(item.action.decisionId);
+    return isDecision(item) && item.action.isRetryable && this.#recentIds.has(item.action.decisionId);
   }
 
   /** Remembers decided actions, so that their repeats stay out of batches. */
   remember(items: readonly PendingItem[]): void {
     for (const item of items) {
-      if (!isFollowUp(item) && item.action.isRetryable) this.#recentIds.set(item.action.decisionId, true);
+      if (isDecision(item) && item.action.isRetryable) this.#recentIds.set(item.action.decisionId, true);
     }
   }
 

@@ -6,7 +6,7 @@ import type { WorkspaceState } from "../state/workspace.ts";
 import { createId, idFromDigest } from "../store/ids.ts";
 import type { Reader } from "../store/transaction.ts";
 import { canonicalJson } from "../tree/canonical.ts";
-import { type Decide, isFollowUp, type PendingDecision, type PendingItem } from "./queue.ts";
+import { type Decide, isDecision, type PendingDecision, type PendingItem } from "./queue.ts";
 import { readFollowed } from "./read-follow-ups.ts";
 import { type DecisionRow, readDecisionRows, receiptFromRow } from "./read-receipts.ts";
 import { type DecisionReceipt, sealedDecisionFromReceipt } from "./receipts.ts";
@@ -66,7 +66,7 @@ export async function answerRepeats(
   state: WorkspaceState,
   now: () => number,
 ): Promise<readonly PendingItem[]> {
-  const retryable = items.flatMap((item) => (!isFollowUp(item) && item.action.isRetryable ? item.action : []));
+  const retryable = items.flatMap((item) => (isDecision(item) && item.action.isRetryable ? item.action : []));
   if (retryable.length === 0) return items;
   const { workspaceId } = state;
   const rows = await readDecisionRows(
@@ -77,8 +77,8 @@ export async function answerRepeats(
   const claims = await readClaims(reader, workspaceId, retryable);
   const refusals: PendingDecision[] = [];
   const unanswered = items.filter((item) => {
-    const row = isFollowUp(item) ? undefined : rows.get(item.action.decisionId);
-    if (row === undefined || isFollowUp(item)) return true;
+    const row = isDecision(item) ? rows.get(item.action.decisionId) : undefined;
+    if (row === undefined || !isDecision(item)) return true;
     const refusal = answerRepeat(item, row, claims.get(item.action.decisionId), state, now());
     if (refusal !== undefined) refusals.push(refusal);
     return false;

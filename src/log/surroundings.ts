@@ -1,5 +1,6 @@
 import type { SharedPot } from "../async/shared-pot.ts";
 import type { HistoryMirror } from "../state/counters/log-history.ts";
+import type { SessionKeys } from "../state/session-keys.ts";
 import type { Tracing } from "../tracing/tracing.ts";
 import type { DatabaseClock } from "./clock.ts";
 import type { AppendedEnd } from "./events.ts";
@@ -13,6 +14,8 @@ export interface LogSurroundings {
   readonly waitingPot?: SharedPot;
   /** Counts what is appended. Default: nothing counts it. */
   readonly metrics?: LogMetrics;
+  /** Keys of sessions, which actions of observed sessions need. Default: such an action fails. */
+  readonly sessionKeys?: SessionKeys;
   /** Second source of window histories. */
   readonly mirror?: HistoryMirror;
   /** Records every append as a span. */

@@ -17,10 +17,11 @@ import type { AppendedEnd, LedgerListener, WakeUp } from "./events.ts";
 import type { FollowedDecision, FollowUpStep } from "./follow-up.ts";
 import { InFlight, type SentBatch } from "./in-flight.ts";
 import { LoadedState, runApart } from "./loaded-state.ts";
+import type { Observation, SealedObservation } from "./observation.ts";
 import {
   ACTION_OVERHEAD,
   createWaitingPot,
-  isFollowUp,
+  isDecision,
   isTask,
   type PendingFollowUp,
   type PendingItem,
@@ -132,6 +133,12 @@ export class WorkspaceLog {
     return this.#loaded.current.agents.get(agentId)?.status;
   }
 
+  /** Returns the agent of a session that has not ended, as this replica knows it. */
+  agentOfSession(sessionId: string): string | undefined {
+    const sealed = this.#loaded.current.authority.get(sessionId)?.sealed;
+    return sealed?.kind === "session" ? (sealed.agent_id ?? undefined) : undefined;
+  }
+
   /** Returns the preparations that an action needs under the mandates that this replica knows. */
   needsOf(action: Action): { readonly mayTakeLong: boolean; readonly asksGuard: boolean } {
     const policies = this.#loaded.current.policies.policySet();
@@ -196,6 +203,21 @@ export class WorkspaceLog {
       this.#loaded.forgetDecision(item);
       place.release();
     }
+  }
+
+  /**
+   * Seals what a session observed, or finds that the log holds it already. Resolves only once it is durable. Rejects with SESSION_ENDED,
+   * OBSERVATION_EXISTS, OVERLOADED, CANCELLED or STORE_UNAVAILABLE. After STORE_UNAVAILABLE it may have been sealed, after any other
+   * rejection it was not.
+   */
+  observe(observation: Observation, isAbandoned: () => boolean): Promise<SealedObservation> {
+    this.#usedAt = performance.now();
+    const textLength = Object.values(observation.digests).reduce((sum, digests) => sum + digests.length, 0);
+    const holder = { workspaceId: this.workspaceId, agentId: observation.agentId };
+    const place = this.#waiting.take(holder, textLength + ACTION_OVERHEAD);
+    const { promise, resolve, reject } = Promise.withResolvers<SealedObservation>();
+    this.#enqueue({ observation, textLength, isAbandoned, resolve, reject });
+    return promise.finally(() => place.release());
   }
 
   /** Reads the decision of an item and enqueues it, or rejects it. Items that come while a read is under way share the next one. */
@@ -536,7 +558,7 @@ export class WorkspaceLog {
       if (rowCount === 0) throw this.#loaded.loseHead();
       await this.#loaded.catchUp(connection);
       const unanswered = await answerRepeats(connection, items, this.#loaded.current, () => this.nowMs);
-      const idOf = (item: PendingItem) => (isFollowUp(item) ? item : item.action.decisionId);
+      const idOf = (item: PendingItem) => (isDecision(item) ? item.action.decisionId : item);
       const firsts = [...Map.groupBy(unanswered, idOf).values()].map(([first]) => first as PendingItem);
       await this.#commitLocked(connection, await this.#loaded.loadFor(connection, firsts));
       return unanswered.filter((item) => !firsts.includes(item));

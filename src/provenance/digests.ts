@@ -15,9 +15,16 @@ export const digestOf = (key: Uint8Array, form: string): Buffer =>
 /** Returns the text of which the digest stands for an approval of a value for a kind. No form holds U+0000. */
 export const approvedForm = (kind: ValueKind, form: string): string => `${kind}\u0000${form}`;
 
-/** Returns the digests of some values, sorted, without duplicates, joined. */
-export function packDigests(key: Uint8Array, forms: Iterable<string>): Buffer {
-  const digests = [...new Set(forms)].map((form) => digestOf(key, form));
+/** Digests that are made before others may have a turn. */
+const AT_ONCE = 500;
+
+/** Returns the digests of some values, sorted, without duplicates, joined. Pauses, since many take longer than a turn. */
+export function* packDigests(key: Uint8Array, forms: Iterable<string>): Generator<undefined, Buffer, undefined> {
+  const digests: Buffer[] = [];
+  for (const form of new Set(forms)) {
+    digests.push(digestOf(key, form));
+    if (digests.length % AT_ONCE === 0) yield;
+  }
   digests.sort(Buffer.compare);
   return Buffer.concat(digests.filter((digest, index) => index === 0 || !digest.equals(digests[index - 1] as Buffer)));
 }

@@ -12,12 +12,20 @@ export const MAX_SESSION_DIGESTS = 20_000;
 /** Runs of digests after which they are merged into one, so that a lookup searches few. */
 const MAX_RUNS = 12;
 
+/** What an observation is of: the agent's prompt, the result of a call, or the approval of a person. */
+export type ObservedKind = "prompt" | "result" | "approval";
+
 /** One observation of a session, as its row keeps it. */
 export interface ObservedRow {
   /** Index of its entry in the log. */
   readonly seq: number;
+  /** The observation; that of a result has the id of its decision. */
+  readonly observationId: string;
+  readonly kind: ObservedKind;
   /** Tool in whose result the values stand; undefined for a prompt and for an approval. */
   readonly tool: string | undefined;
+  /** SHA-256 of all digests that were observed, also of those that are not kept, lower-case hexadecimal. */
+  readonly valuesDigest: string;
   /** Sorted digests by source, joined; those of an approval under `approved`. */
   readonly digests: Readonly<Partial<Record<ObservedSource | "approved", Buffer>>>;
 }
@@ -58,7 +66,6 @@ export interface Addition {
  */
 export class SessionValues implements SessionKnowledge {
   readonly key: Buffer;
-  readonly hasPrompt: boolean;
   readonly isFull: boolean;
   readonly rows: readonly ObservedRow[];
   readonly #origins: readonly Origin[];
@@ -67,12 +74,11 @@ export class SessionValues implements SessionKnowledge {
 
   private constructor(
     key: Buffer,
-    content: Pick<SessionValues, "hasPrompt" | "isFull" | "rows" | "count">,
+    content: Pick<SessionValues, "isFull" | "rows" | "count">,
     origins: readonly Origin[],
     runs: readonly Run[],
   ) {
     this.key = key;
-    this.hasPrompt = content.hasPrompt;
     this.isFull = content.isFull;
     this.rows = content.rows;
     this.count = content.count;
@@ -81,19 +87,20 @@ export class SessionValues implements SessionKnowledge {
   }
 
   /** Builds the values of a session from its rows, in the order of the log. */
-  static from(
-    key: Buffer,
-    rows: readonly ObservedRow[],
-    { hasPrompt, isFull }: Pick<SessionKnowledge, "hasPrompt" | "isFull">,
-  ): SessionValues {
+  static from(key: Buffer, rows: readonly ObservedRow[], isFull: boolean): SessionValues {
     const origins = rows.flatMap(originsOf);
     const count = rows.reduce((sum, row) => sum + digestCount(row), 0);
-    return new SessionValues(
-      key,
-      { hasPrompt, isFull, rows, count },
-      origins,
-      origins.length === 0 ? [] : [runFrom(origins, 0)],
-    );
+    const runs = origins.length === 0 ? [] : [runFrom(origins, 0)];
+    return new SessionValues(key, { isFull, rows, count }, origins, runs);
+  }
+
+  get hasPrompt(): boolean {
+    return this.rows.some(({ kind }) => kind === "prompt");
+  }
+
+  /** Finds an observation by its id. */
+  row(observationId: string): ObservedRow | undefined {
+    return this.rows.find((row) => row.observationId === observationId);
   }
 
   /** Bytes that it takes in memory, for the bound of a cache. */
@@ -150,22 +157,16 @@ export class SessionValues implements SessionKnowledge {
     return { row: { ...row, digests }, dropped, isFull: this.isFull || isCut || dropped.length > 0 };
   }
 
-  /** Returns the values with a row that `fit` gave. `isPrompt`: the row is what the agent was asked. */
-  with({ row, dropped, isFull }: Addition, isPrompt: boolean): SessionValues {
-    const hasPrompt = this.hasPrompt || isPrompt;
-    if (dropped.length > 0) {
-      const gone = new Set(dropped);
-      return SessionValues.from(this.key, [...this.rows.filter(({ seq }) => !gone.has(seq)), row], {
-        hasPrompt,
-        isFull,
-      });
-    }
-    const rows = [...this.rows, row];
-    if (this.#runs.length >= MAX_RUNS) return SessionValues.from(this.key, rows, { hasPrompt, isFull });
+  /** Returns the values with what `fit` gave. */
+  with({ row, dropped, isFull }: Addition): SessionValues {
+    const gone = new Set(dropped);
+    const kept = this.rows.map((each) => (gone.has(each.seq) ? { ...each, digests: {} } : each));
+    const rows = [...kept, row];
+    if (gone.size > 0 || this.#runs.length >= MAX_RUNS) return SessionValues.from(this.key, rows, isFull);
     const added = originsOf(row);
     const count = this.count + digestCount(row);
     const runs = added.length === 0 ? this.#runs : [...this.#runs, runFrom(added, this.#origins.length)];
-    return new SessionValues(this.key, { hasPrompt, isFull, rows, count }, [...this.#origins, ...added], runs);
+    return new SessionValues(this.key, { isFull, rows, count }, [...this.#origins, ...added], runs);
   }
 
   #withoutKnown(source: KeptSource, digests: Buffer): Buffer {

@@ -1,6 +1,7 @@
 import type { JsonObject as ProtoJsonObject } from "@bufbuild/protobuf";
 import type { ListKind } from "../policy/lists/kinds.ts";
 import type { Decision } from "../policy/types.ts";
+import type { ObservedSource } from "../provenance/sources.ts";
 import type { JsonObject } from "../tree/canonical.ts";
 import type { EscalationStatus } from "./escalations.ts";
 
@@ -447,6 +448,26 @@ export type ControlChange =
   | { readonly type: "approver_group_changed"; readonly approver_group: SealedApproverGroup }
   | { readonly type: "approver_group_deleted"; readonly name: string }
   | {
+      /** A session was told what its agent was asked or read. Its values are kept as digests under the key of the session. */
+      readonly type: "session_observed";
+      readonly session_id: string;
+      readonly agent_id: string;
+      readonly observation_id: string;
+      readonly source: "prompt" | "result";
+      /** The decision whose result it is. */
+      readonly decision_id?: string;
+      /** Tool of that decision. */
+      readonly tool?: string;
+      /** SHA-256 of the digests of all values, lower-case hexadecimal. */
+      readonly values_digest: string;
+      /** Numbers of new values that are kept, by where they were seen. */
+      readonly values: Readonly<Partial<Record<ObservedSource, number>>>;
+      /** Indexes of the entries of earlier observations whose values the session forgets to make room. */
+      readonly forgets?: readonly number[];
+      /** True from the entry on that leaves values out or forgets some. */
+      readonly full?: true;
+    }
+  | {
       readonly type: "escalation_resolved";
       readonly escalation_id: string;
       readonly agent_id: string;
@@ -464,6 +485,9 @@ export type ControlChange =
       readonly edited_from?: string;
       /** Approval that rules' approvers gave together: all that count, in their order. */
       readonly approvals?: readonly SealedApproval[];
+      /** Approval: the session that takes values of the action as approved from now on, and how many. */
+      readonly session_id?: string;
+      readonly values_approved?: number;
     }
   | {
       /** One of several approvals that an escalation needs; the last is an `escalation_resolved`. */

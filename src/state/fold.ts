@@ -302,7 +302,9 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   list_changed: (state, { list }, { atMs }) => state.lists.fold(list, atMs),
   approver_group_changed: (state, { approver_group }, { atMs }) => state.approverGroups.fold(approver_group, atMs),
   approver_group_deleted: (state, { name }) => state.approverGroups.remove(name),
-  escalation_resolved(state, { escalation_id, resolution, expires_at }) {
+  session_observed: (state, { session_id }) => state.sessions.forget(session_id),
+  escalation_resolved(state, { escalation_id, resolution, expires_at, session_id }) {
+    if (session_id !== undefined) state.sessions.forget(session_id);
     const expiresAtMs = expires_at === undefined ? undefined : Date.parse(expires_at);
     state.escalations.resolve(escalation_id, resolution, expiresAtMs);
   },
@@ -322,7 +324,10 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   signing_key_added: (state, { signing_key }, place) => state.signingKeys.add(signing_key, place),
   signing_key_retired: (state, { key_id }, place) => state.signingKeys.retire(key_id, place),
   authority_created: (state, { authority }, { atMs }) => state.authority.put(authority, atMs, 0),
-  authority_ended: (state, { ids }) => state.authority.end(ids),
+  authority_ended(state, { ids }) {
+    state.authority.end(ids);
+    for (const id of ids) state.sessions.forget(id);
+  },
   agent_revoked(state, { agent_id, ended }, { atMs }) {
     const agent = state.agents.get(agent_id);
     if (agent !== undefined) {

@@ -8,6 +8,7 @@ import { OrderedSequences } from "./counters/ordered.ts";
 import { VelocityWindows } from "./counters/windows.ts";
 import { Escalations } from "./escalations.ts";
 import { Lists } from "./lists.ts";
+import { ObservedSessions } from "./observed-sessions.ts";
 import { ActionOutcomes } from "./outcomes.ts";
 import { Policies } from "./policies.ts";
 import { SealedSigningKeys } from "./signing-keys.ts";
@@ -44,6 +45,7 @@ export interface WorkspaceState {
   readonly escalations: Escalations;
   readonly outcomes: ActionOutcomes;
   readonly authority: AuthorityIndex;
+  readonly sessions: ObservedSessions;
   readonly signingKeys: SealedSigningKeys;
   /** Authority whose uses changed since the last snapshot, with the size of the log after the last change. */
   readonly usesChangedAt: Map<string, number>;
@@ -76,6 +78,7 @@ export function createWorkspaceState(
     escalations: new Escalations(),
     outcomes: new ActionOutcomes(),
     authority: new AuthorityIndex(),
+    sessions: new ObservedSessions(),
     signingKeys: new SealedSigningKeys(),
     usesChangedAt: new Map(),
     trustChangedAt: new Map(),

@@ -25,6 +25,7 @@ export type IdPrefix =
   | "out"
   | "stl"
   | "nch"
+  | "obs"
   | "msg";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";

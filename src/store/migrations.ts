@@ -786,6 +786,34 @@ const PLANS = ["alter table authority add column step_calls integer[]"];
 /** Meaning of a tool's results and arguments for provenance; null if nothing is declared. */
 const TOOL_PROVENANCE = ["alter table tool_version add column provenance jsonb"];
 
+/**
+ * Values that sessions observed, as digests under a key of each session. The key ends with the session, and with it what the digests
+ * could tell.
+ */
+const OBSERVATIONS = [
+  `create table session_key (
+    workspace_id text collate "C" not null,
+    session_id text collate "C" not null,
+    sealed_key bytea not null,
+    primary key (workspace_id, session_id)
+  )`,
+  `create table session_observation (
+    workspace_id text collate "C" not null,
+    session_id text collate "C" not null,
+    seq bigint not null,
+    observation_id text collate "C" not null,
+    kind smallint not null,
+    tool text,
+    values_digest bytea not null,
+    digests bytea not null,
+    source_counts integer[] not null,
+    is_full boolean not null,
+    primary key (workspace_id, session_id, seq)
+  )`,
+  // Digests are random bytes, which no compression makes smaller.
+  "alter table session_observation alter column digests set storage external",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -823,4 +851,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0032-backtests", statements: BACKTESTS },
   { name: "0033-plans", statements: PLANS },
   { name: "0034-tool-provenance", statements: TOOL_PROVENANCE },
+  { name: "0035-observations", statements: OBSERVATIONS },
 ];

@@ -59,6 +59,12 @@ export const SEALED_COLUMNS: readonly SealedColumn[] = [
     place: () => "notification_settings.sealed_private",
   },
   { table: "push_key", column: "sealed_key", key: [], place: () => "push_key.sealed_key" },
+  {
+    table: "session_key",
+    column: "sealed_key",
+    key: ["session_id"],
+    place: (id = "") => `session_key.sealed_key ${id}`,
+  },
   { table: "mark_key", column: "sealed_key", key: [], place: () => "mark_key.sealed_key" },
 ];
 

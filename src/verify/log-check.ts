@@ -282,6 +282,7 @@ const CLAIMS: ReadonlyMap<unknown, readonly (readonly string[])[]> = new Map([
   ["key_created", [["key.key_id"]]],
   ["authority_created", [["authority.id"]]],
   ["escalation_resolved", [["escalation_id"]]],
+  ["session_observed", [["observation_id"]]],
   ["claim", [["decision_id"]]],
   // The first of a decision, and that by which it is settled if it is unknown or awaits confirmation.
   ["outcome", [["decision_id", "settles"]]],

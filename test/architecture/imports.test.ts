@@ -34,6 +34,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "notification",
     "escalation",
     "webhook",
+    "observation",
     "decision",
     "registry",
     "mirror",
@@ -52,6 +53,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "api",
     "authority",
     "escalation",
+    "observation",
     "decision",
     "registry",
     "log",
@@ -78,6 +80,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "authority",
     "escalation",
     "webhook",
+    "observation",
     "decision",
     "registry",
     "log",
@@ -122,6 +125,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   // A grant is checked against what the grantor may do itself.
   authority: ["decision", "registry", "log", "state", "policy", "store", "errors.ts"],
+  // Tells sessions what agents were asked and read: the log takes it at its turn, as it takes decisions.
+  observation: ["log", "state", "policy", "provenance", "store", "async", "errors.ts"],
   // An edited action is decided again.
   escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "notation", "async", "errors.ts"],
   webhook: ["registry", "log", "state", "store", "tracing", "tree", "async", "errors.ts"],
@@ -169,6 +174,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   verify: [],
   // Reads and writes JSON texts from outside within bounds and in turns: one reader for every door.
   json: ["async"],
+  // Values of what an agent reads and of its arguments, in the forms and digests in which they compare.
+  provenance: ["notation", "text"],
   // How rules are written: paths of arguments, names that expressions use, places in YAML texts. The compiler, the dashboard's editor
   // and `agentctl` share it, so that they never differ; it knows no rule and no request.
   notation: [],

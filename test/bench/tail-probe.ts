@@ -11,7 +11,6 @@ import { createServer } from "node:net";
 import { PerformanceObserver, performance } from "node:perf_hooks";
 import { isMainThread } from "node:worker_threads";
 import { Batch } from "../../src/log/batch.ts";
-import { isFollowUp } from "../../src/log/queue.ts";
 import { WorkspaceLog } from "../../src/log/writer.ts";
 
 /** Times of a call, in epoch milliseconds. */
@@ -99,7 +98,7 @@ function finish(end: object): void {
 }
 
 function callsOf(batch: Batch): readonly ProbedCall[] {
-  return batch.items.flatMap((item) => (isFollowUp(item) ? [] : (byAction.get(item.action) ?? [])));
+  return batch.items.flatMap((item) => ("action" in item ? (byAction.get(item.action) ?? []) : []));
 }
 
 function wrapStages(): void {

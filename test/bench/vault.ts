@@ -4,6 +4,7 @@ import { SigningKeys } from "../../src/authority/signing-key.ts";
 import { AMOUNT_COLUMNS } from "../../src/log/amount-rows.ts";
 import { createCheckpoints } from "../../src/log/checkpoint.ts";
 import { CHANGED_COLUMNS, CREATED_COLUMNS } from "../../src/log/escalation-rows.ts";
+import { OBSERVATION_COLUMNS } from "../../src/log/observation.ts";
 import { OUTCOME_COLUMNS } from "../../src/log/outcome-rows.ts";
 import { Vault } from "../../src/log/vault.ts";
 import { createWorkspaceLogs } from "../../src/log/workspace-logs.ts";
@@ -118,6 +119,7 @@ async function createAppender(client: Client, sample: readonly Sealed[], append:
       amounts: columnTexts([], AMOUNT_COLUMNS),
       changed: columnTexts([], CHANGED_COLUMNS),
       outcomes: columnTexts([], OUTCOME_COLUMNS),
+      observations: columnTexts([], OBSERVATION_COLUMNS),
     });
     if ((await client.query({ name: statement.name, text: statement.text, values })).rows.length !== 1)
       throw new Error("nothing was appended");

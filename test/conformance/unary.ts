@@ -21,6 +21,7 @@ const HTTP_STATUS: Readonly<Record<string, number>> = {
 const STATUS_OF_REASON: Readonly<Record<string, number>> = {
   BODY_TOO_LARGE: 413,
   PERSON_DEACTIVATED: 409,
+  SESSION_ENDED: 409,
   ESCALATION_RESOLVED: 409,
   PACK_CHANGED: 409,
   LIST_IN_USE: 409,

@@ -118,6 +118,7 @@ export function enforcementWith(functions: Partial<Enforcement>): ReturnType<typ
     summarizeDecisions: notTested,
     reportOutcome: notTested,
     claimDecision: notTested,
+    observe: notTested,
     watchDecisions: nothing,
     ...functions,
   });

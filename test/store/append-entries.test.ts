@@ -55,6 +55,18 @@ const NOTHING_CHANGED = {
 };
 
 const NOTHING_TRACKED = { decision_id: null, decision_seq: null, agent_id: null, status: null, due_at_ms: null };
+const NOTHING_OBSERVED = {
+  session_id: null,
+  seq: null,
+  observation_id: null,
+  kind: null,
+  tool: null,
+  values_digest: null,
+  digests: null,
+  source_counts: null,
+  is_full: null,
+  forgets: null,
+};
 const NOTHING_PAID = {
   pot: null,
   at_ms: null,
@@ -96,6 +108,7 @@ function append(client: Client, given: Values = {}, others: OtherRows = {}) {
     amounts: { ...NOTHING_PAID, ...amounts },
     changed: { ...NOTHING_CHANGED, ...changed },
     outcomes: { ...NOTHING_TRACKED, ...outcomes },
+    observations: NOTHING_OBSERVED,
   });
   return client.query<{ now: number }>({ name, text, values });
 }

@@ -16,6 +16,8 @@ const PLAIN_TABLES: Readonly<Record<string, string>> = {
   list_content: "plain statements alone keep and read the values of large lists",
   action_outcome: "the hot statements write it, and plain ones read it",
   budget_amount: "the hot statements append and read it",
+  session_key: "plain statements alone keep and find the keys of sessions",
+  session_observation: "the hot statements write it, and plain ones read it",
   mark_key: "plain statements alone keep and find the keys of marks",
   push_key: "plain statements alone make and read the keys of Web Push",
   slack_account: "plain statements alone link and find accounts",

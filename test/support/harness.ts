@@ -74,6 +74,9 @@ import { Vault } from "../../src/log/vault.ts";
 import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
+import { Extractor } from "../../src/observation/extractor.ts";
+import { createObserve } from "../../src/observation/observe.ts";
+import { StoredSessionKeys } from "../../src/observation/session-keys.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { normaliseName } from "../../src/policy/names.ts";
 import { ActorNames } from "../../src/registry/actor-names.ts";
@@ -86,6 +89,7 @@ import { DEFAULT_MAX_DEPTH, Pipeline } from "../../src/server/pipeline.ts";
 import { createRequestChecks } from "../../src/server/validation.ts";
 import type { Action, Outcome, SealedDecision } from "../../src/state/types.ts";
 import { type Database, openDatabase } from "../../src/store/database.ts";
+import { createEncryptor } from "../../src/store/encryptor.ts";
 import { createId } from "../../src/store/ids.ts";
 import { canonicalJson, type JsonValue } from "../../src/tree/canonical.ts";
 import { createTestDatabase, SILENT_LOG } from "./database.ts";
@@ -231,6 +235,10 @@ function clientOf<S extends DescService>(
   return Object.fromEntries(entries) as ServiceClient<S>;
 }
 
+/** Keys of sessions, encrypted under a secret that all replicas of a test share. */
+const createSessionKeys = (pool: Database["pool"]) =>
+  new StoredSessionKeys({ pool, encryptor: createEncryptor("a secret of tests that is long enough") });
+
 /** Callers without a stored key, by keys that stand for them. */
 function createStandIns() {
   const callers = new Map<string, Caller>();
@@ -245,10 +253,10 @@ function createStandIns() {
 }
 
 function servicesOf(
-  parts: Pick<Replica, "database" | "logs" | "keys" | "authenticator">,
+  parts: Pick<Replica, "database" | "logs" | "keys" | "authenticator"> & { readonly sessionKeys: StoredSessionKeys },
   { guard, model }: { readonly guard: Guard; readonly model: Model },
 ) {
-  const { database, logs, keys } = parts;
+  const { database, logs, keys, sessionKeys } = parts;
   const { pool } = database;
   const heartbeatMs = HEARTBEAT_MS;
   const checker = new LongChecker();
@@ -258,8 +266,14 @@ function servicesOf(
     createAgentService({ logs, database, heartbeatMs }),
     createAuthorityService(parts),
     createDepartmentService({ logs }),
-    createDryRunService({ logs, pool, checker, database, questions }),
-    createEnforcementService({ intercept: createIntercept({ logs, guard, checker }), logs, pool, heartbeatMs }),
+    createDryRunService({ logs, pool, checker, database, questions, sessionKeys }),
+    createEnforcementService({
+      intercept: createIntercept({ logs, guard, checker }),
+      observe: createObserve({ pool, keys: sessionKeys, extractor: new Extractor() }),
+      logs,
+      pool,
+      heartbeatMs,
+    }),
     createEscalationService({ logs, pool, guard, checker, heartbeatMs }),
     createIncidentService(database),
     createListService({ logs, database }),
@@ -284,12 +298,13 @@ async function createReplica(
   { guard = NO_GUARD, model = NO_MODEL, surroundings, signingKey = newPrivateKey(), deadlineMs }: ReplicaOptions,
 ): Promise<Replica> {
   const clock = createTestClock();
-  const logs = await createWorkspaceLogs(database, SILENT_LOG, { ...surroundings, clock });
+  const sessionKeys = createSessionKeys(database.pool);
+  const logs = await createWorkspaceLogs(database, SILENT_LOG, { sessionKeys, ...surroundings, clock });
   const keys = new SigningKeys({ database, logs, privateKey: signingKey });
   const authenticator = new Authenticator({ database, clock: logs.clock, verifyToken: createTokenVerifier(keys) });
   const standIns = createStandIns();
   const pipeline = new Pipeline({
-    services: servicesOf({ database, logs, keys, authenticator }, { guard, model }),
+    services: servicesOf({ database, logs, keys, authenticator, sessionKeys }, { guard, model }),
     authenticate: (key) => standIns.find(key) ?? authenticator.authenticate(key),
     assertAudience: (audience, workspaceId) => assertAudience(audience, AUDIENCE.of(workspaceId)),
     log: pino({ level: "silent" }),

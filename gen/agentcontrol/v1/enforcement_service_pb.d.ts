@@ -2,7 +2,7 @@
 // @generated from file agentcontrol/v1/enforcement_service.proto (package agentcontrol.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 import type { Action, ActionOutcome, Claim, CollectiveLimit, Decision, DecisionPath, DecisionRecord, OutcomeStatus, Reason } from "./resources_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
@@ -1172,6 +1172,144 @@ export declare type ReportOutcomeResponse = Message<"agentcontrol.v1.ReportOutco
 export declare const ReportOutcomeResponseSchema: GenMessage<ReportOutcomeResponse>;
 
 /**
+ * Request of Observe.
+ *
+ * @generated from message agentcontrol.v1.ObserveRequest
+ */
+export declare type ObserveRequest = Message<"agentcontrol.v1.ObserveRequest"> & {
+  /**
+   * The session that observes.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * Kind of the content.
+   *
+   * @generated from field: agentcontrol.v1.ObservationSource source = 2;
+   */
+  source: ObservationSource;
+
+  /**
+   * The decision on the call that returned the content; its tool and arguments are those of the call. Absent for a prompt, and for a
+   * result of no decision, all of whose values are untrusted.
+   *
+   * @generated from field: optional string decision_id = 3;
+   */
+  decisionId?: string | undefined;
+
+  /**
+   * The content: text, or the text of JSON. At most 1 MiB.
+   *
+   * @generated from field: string content = 4;
+   */
+  content: string;
+
+  /**
+   * True if the call failed: its result tells nothing that counts as looked up or made by the agent.
+   *
+   * @generated from field: bool is_error = 5;
+   */
+  isError: boolean;
+
+  /**
+   * True if there was more content than is sent. The session then counts as full.
+   *
+   * @generated from field: bool is_cut = 6;
+   */
+  isCut: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ObserveRequest.
+ * Use `create(ObserveRequestSchema)` to create a new message.
+ */
+export declare const ObserveRequestSchema: GenMessage<ObserveRequest>;
+
+/**
+ * Number of values that an observation adds to its session, by where they were seen.
+ *
+ * @generated from message agentcontrol.v1.ObservedValues
+ */
+export declare type ObservedValues = Message<"agentcontrol.v1.ObservedValues"> & {
+  /**
+   * In what the agent was asked.
+   *
+   * @generated from field: int32 prompt = 1;
+   */
+  prompt: number;
+
+  /**
+   * In members of a result that the tool's registration trusts.
+   *
+   * @generated from field: int32 lookup = 2;
+   */
+  lookup: number;
+
+  /**
+   * Made by the agent itself in this session.
+   *
+   * @generated from field: int32 session = 3;
+   */
+  session: number;
+
+  /**
+   * Anywhere else.
+   *
+   * @generated from field: int32 untrusted = 4;
+   */
+  untrusted: number;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ObservedValues.
+ * Use `create(ObservedValuesSchema)` to create a new message.
+ */
+export declare const ObservedValuesSchema: GenMessage<ObservedValues>;
+
+/**
+ * Response of Observe.
+ *
+ * @generated from message agentcontrol.v1.ObserveResponse
+ */
+export declare type ObserveResponse = Message<"agentcontrol.v1.ObserveResponse"> & {
+  /**
+   * `obs_…`; with the id of the decision whose result it is.
+   *
+   * @generated from field: string observation_id = 1;
+   */
+  observationId: string;
+
+  /**
+   * New values that are kept.
+   *
+   * @generated from field: agentcontrol.v1.ObservedValues values = 2;
+   */
+  values?: ObservedValues | undefined;
+
+  /**
+   * True once the session has left values out for want of room: any value counts as seen by rules that fire on what was seen.
+   *
+   * @generated from field: bool observations_full = 3;
+   */
+  observationsFull: boolean;
+
+  /**
+   * True if the same content had been observed before.
+   *
+   * @generated from field: bool replayed = 4;
+   */
+  replayed: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ObserveResponse.
+ * Use `create(ObserveResponseSchema)` to create a new message.
+ */
+export declare const ObserveResponseSchema: GenMessage<ObserveResponse>;
+
+/**
  * Request of ClaimDecision.
  *
  * @generated from message agentcontrol.v1.ClaimDecisionRequest
@@ -1676,6 +1814,39 @@ export declare type WatchDecisionsResponse = Message<"agentcontrol.v1.WatchDecis
 export declare const WatchDecisionsResponseSchema: GenMessage<WatchDecisionsResponse>;
 
 /**
+ * Kind of content that a session observes.
+ *
+ * @generated from enum agentcontrol.v1.ObservationSource
+ */
+export enum ObservationSource {
+  /**
+   * No kind.
+   *
+   * @generated from enum value: OBSERVATION_SOURCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * What the agent was asked.
+   *
+   * @generated from enum value: OBSERVATION_SOURCE_PROMPT = 1;
+   */
+  PROMPT = 1,
+
+  /**
+   * What a call returned.
+   *
+   * @generated from enum value: OBSERVATION_SOURCE_RESULT = 2;
+   */
+  RESULT = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.ObservationSource.
+ */
+export declare const ObservationSourceSchema: GenEnum<ObservationSource>;
+
+/**
  * Decides every action before it happens, and shows what was decided.
  *
  * @generated from service agentcontrol.v1.EnforcementService
@@ -1765,6 +1936,20 @@ export declare const EnforcementService: GenService<{
     methodKind: "unary";
     input: typeof ClaimDecisionRequestSchema;
     output: typeof ClaimDecisionResponseSchema;
+  },
+  /**
+   * Tells a session what its agent was asked (`prompt`) or what a call returned (`result`). The content is not kept: keyed digests of its
+   * values are, until the session ends, so that rules of type `provenance` can tell where the value of an argument was seen. The same
+   * content again changes nothing; other content for a decision is refused with OBSERVATION_EXISTS. SESSION_ENDED when the session is
+   * not in force or is another agent's; DECISION_NOT_FOUND for a decision that is not of this session; PROMPT_FROM_OPERATOR when the
+   * workspace takes prompts from operators alone and an agent sends one.
+   *
+   * @generated from rpc agentcontrol.v1.EnforcementService.Observe
+   */
+  observe: {
+    methodKind: "unary";
+    input: typeof ObserveRequestSchema;
+    output: typeof ObserveResponseSchema;
   },
   /**
    * Sends every decision as it is sealed, in the order of the log: first those after `cursor`, then new ones. Nothing is

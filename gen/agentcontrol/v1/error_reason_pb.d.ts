@@ -974,6 +974,33 @@ export enum ErrorReason {
   SESSION_HAS_CONTRACT = 164,
 
   /**
+   * The session is not in force for the agent.
+   * Example: "session `ses_1` is not in force for this agent: begin a new one".
+   * FAILED_PRECONDITION, 409 over HTTP.
+   *
+   * @generated from enum value: ERROR_REASON_SESSION_ENDED = 165;
+   */
+  SESSION_ENDED = 165,
+
+  /**
+   * The result of the decision was observed before with other content.
+   * Example: "the result of decision `dec_1` was observed before with other content; the first stands".
+   * ALREADY_EXISTS, 409.
+   *
+   * @generated from enum value: ERROR_REASON_OBSERVATION_EXISTS = 166;
+   */
+  OBSERVATION_EXISTS = 166,
+
+  /**
+   * The workspace takes prompts from operators alone.
+   * Example: "this workspace takes prompts from operators alone; an operator's key tells the session what was asked".
+   * PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_PROMPT_FROM_OPERATOR = 167;
+   */
+  PROMPT_FROM_OPERATOR = 167,
+
+  /**
    * An entry of the log is missing, or is not as it was sealed: someone changed the database behind the service.
    * Example: "entry 12 of the log of `default` does not hash to its leaf; verify the log with `agentctl vault verify`".
    * DATA_LOSS, 500.

@@ -26,8 +26,8 @@ const ENTRY = {
   kind: "r.kind::smallint",
   agent_id: "r.agent_id",
   principal_id: "nullif(r.principal_id, '')",
-  action_type: "r.action_type",
-  decision: "r.decision::smallint",
+  action_type: "nullif(r.action_type, '')",
+  decision: "nullif(r.decision, '')::smallint",
   ref_id: "nullif(r.ref_id, '')",
   session_id: "nullif(r.session_id, '')",
   body: "r.body",
@@ -82,12 +82,26 @@ const AMOUNT = {
   millionths: "b.millionths::bigint",
 } as const;
 
+/** The columns of what a session observed, read from `v`. `forgets` lists the rows of the session that lose their values. */
+const OBSERVATION = {
+  session_id: "v.session_id",
+  seq: "v.seq::bigint",
+  observation_id: "v.observation_id",
+  kind: "v.kind::smallint",
+  tool: "nullif(v.tool::jsonb #>> '{}', '')",
+  values_digest: "decode(v.values_digest, 'hex')",
+  digests: "decode(v.digests, 'hex')",
+  source_counts: "v.source_counts::integer[]",
+  is_full: "v.is_full = '1'",
+} as const;
+
 /** Columns of the rows that the statement writes. */
 export type EntryColumn = keyof typeof ENTRY;
 export type CreatedEscalationColumn = keyof typeof CREATED;
 export type ChangedEscalationColumn = keyof typeof CHANGED | "escalation_id";
 export type OutcomeColumn = keyof typeof OUTCOME;
 export type AmountColumn = keyof typeof AMOUNT;
+export type ObservationColumn = keyof typeof OBSERVATION | "forgets";
 
 const ENTRY_NAMES = Object.keys(ENTRY) as EntryColumn[];
 const CREATED_NAMES = Object.keys(CREATED) as CreatedEscalationColumn[];
@@ -98,6 +112,8 @@ const CHANGED_NAMES: ChangedEscalationColumn[] = [
 
 const OUTCOME_NAMES = Object.keys(OUTCOME) as OutcomeColumn[];
 const AMOUNT_NAMES = Object.keys(AMOUNT) as AmountColumn[];
+const OBSERVATION_STORED = Object.keys(OBSERVATION) as (keyof typeof OBSERVATION)[];
+const OBSERVATION_NAMES: ObservationColumn[] = [...OBSERVATION_STORED, "forgets"];
 
 /** Names of the parameters, in their order. */
 export const APPEND_PARAMETERS: readonly string[] = [
@@ -107,6 +123,7 @@ export const APPEND_PARAMETERS: readonly string[] = [
   ...CHANGED_NAMES.map((column) => `changed.${column}`),
   ...OUTCOME_NAMES.map((column) => `outcomes.${column}`),
   ...AMOUNT_NAMES.map((column) => `amounts.${column}`),
+  ...OBSERVATION_NAMES.map((column) => `observations.${column}`),
 ];
 
 /** The values of the statement: single ones, and the texts of the rows by column. */
@@ -116,6 +133,7 @@ export type AppendedBatch = Readonly<Record<Single, unknown>> & {
   readonly changed: ColumnTexts<ChangedEscalationColumn>;
   readonly outcomes: ColumnTexts<OutcomeColumn>;
   readonly amounts: ColumnTexts<AmountColumn>;
+  readonly observations: ColumnTexts<ObservationColumn>;
 };
 
 /** The values of each column, joined by line feeds; null if all of them are empty. */
@@ -149,6 +167,15 @@ const OUTCOME_TABLE = tableOf(
 const AMOUNT_TABLE = tableOf(
   AMOUNT_NAMES,
   SINGLES.length + ENTRY_NAMES.length + CREATED_NAMES.length + CHANGED_NAMES.length + OUTCOME_NAMES.length,
+);
+const OBSERVATION_TABLE = tableOf(
+  OBSERVATION_NAMES,
+  SINGLES.length +
+    ENTRY_NAMES.length +
+    CREATED_NAMES.length +
+    CHANGED_NAMES.length +
+    OUTCOME_NAMES.length +
+    AMOUNT_NAMES.length,
 );
 
 // A tree of n leaves holds n minus bits(n) perfect subtrees of two leaves or more, each completed by one leaf. So leaf i
@@ -205,6 +232,14 @@ export const appendEntries = {
     insert into budget_amount (workspace_id, ${AMOUNT_NAMES.join(", ")})
     select ${$("workspaceId")}, ${Object.values(AMOUNT).join(", ")}
     from head, ${AMOUNT_TABLE} as b (${AMOUNT_NAMES.join(", ")})
+  ), observed as (
+    insert into session_observation (workspace_id, ${OBSERVATION_STORED.join(", ")})
+    select ${$("workspaceId")}, ${Object.values(OBSERVATION).join(", ")}
+    from head, ${OBSERVATION_TABLE} as v (${OBSERVATION_NAMES.join(", ")})
+  ), forgotten as (
+    update session_observation x set digests = '', source_counts = array[0, 0, 0, 0, 0]
+    from head, ${OBSERVATION_TABLE} as v (${OBSERVATION_NAMES.join(", ")})
+    where x.workspace_id = ${$("workspaceId")} and x.session_id = v.session_id and x.seq = any(v.forgets::bigint[])
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
     case when ${$("wakeUp")}::text is not null then pg_notify('acp_log', ${$("wakeUp")}) end as notified from head`,
@@ -216,5 +251,6 @@ export const appendEntries = {
     ...CHANGED_NAMES.map((column) => batch.changed[column]),
     ...OUTCOME_NAMES.map((column) => batch.outcomes[column]),
     ...AMOUNT_NAMES.map((column) => batch.amounts[column]),
+    ...OBSERVATION_NAMES.map((column) => batch.observations[column]),
   ],
 };

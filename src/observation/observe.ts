@@ -1,0 +1,98 @@
+import type { Pool } from "pg";
+import { ErrorReason, notFound } from "../errors.ts";
+import { type SealedObservation, sessionEnded } from "../log/observation.ts";
+import { readReceipt } from "../log/read-receipts.ts";
+import type { DecisionReceipt } from "../log/receipts.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
+import type { Extractor } from "./extractor.ts";
+import type { StoredSessionKeys } from "./session-keys.ts";
+
+/** Content that a session observes. */
+export interface ObserveCommand {
+  readonly sessionId: string;
+  readonly source: "prompt" | "result";
+  /** The decision on the call that returned it. */
+  readonly decisionId: string | undefined;
+  /** Text, or the text of JSON. */
+  readonly content: string;
+  readonly isError: boolean;
+  /** True if there was more content than is given. */
+  readonly isCut: boolean;
+}
+
+/** Caller of an observation. */
+export interface ObserveCaller {
+  readonly keyId: string;
+  /** The agent that the key is bound to; null for a key that is bound to none. */
+  readonly agentId: string | null;
+  /** True for a key of the role `agent`, or the gateway in an agent's place. */
+  readonly isAgent: boolean;
+  readonly isOver: () => boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Dependencies of observing. */
+export interface ObserveParts {
+  readonly pool: Pool;
+  readonly keys: StoredSessionKeys;
+  readonly extractor: Extractor;
+}
+
+/** Tells a session what its agent was asked or read. Resolves once it is durable. */
+export type Observe = (log: WorkspaceLog, command: ObserveCommand, caller: ObserveCaller) => Promise<SealedObservation>;
+
+/**
+ * Creates the use case. It rejects with SESSION_ENDED, DECISION_NOT_FOUND, OBSERVATION_EXISTS, PROMPT_FROM_OPERATOR, OVERLOADED,
+ * CANCELLED and STORE_UNAVAILABLE. A content that takes too long to be read makes the session full.
+ */
+export function createObserve({ pool, keys, extractor }: ObserveParts): Observe {
+  return async (log, command, caller) => {
+    const { sessionId, source, decisionId, isCut } = command;
+    const { workspaceId } = log;
+    const agentId = await holderOf(log, sessionId, caller);
+    const receipt = decisionId === undefined ? undefined : await receiptOf(pool, workspaceId, command, agentId);
+    const key = await keys.keyOf(workspaceId, sessionId);
+    const digests = await extractor.digestsOf(
+      { key, source, content: command.content },
+      { workspaceId, agentId },
+      caller.signal,
+    );
+    const observation = {
+      sessionId,
+      agentId,
+      by: caller.keyId,
+      source,
+      decisionId,
+      tool: receipt?.body.action.tool,
+      key,
+      digests: digests ?? {},
+      isCut: isCut || digests === undefined,
+    };
+    return log.observe(observation, caller.isOver);
+  };
+}
+
+/** Returns the agent of a session that the caller may speak for. */
+async function holderOf(log: WorkspaceLog, sessionId: string, { agentId }: ObserveCaller): Promise<string> {
+  let holder = log.agentOfSession(sessionId);
+  if (holder === undefined) {
+    // It may have begun on another replica a moment ago.
+    await log.caughtUp();
+    holder = log.agentOfSession(sessionId);
+  }
+  if (holder === undefined || (agentId !== null && agentId !== holder)) throw sessionEnded(sessionId);
+  return holder;
+}
+
+async function receiptOf(
+  pool: Pool,
+  workspaceId: string,
+  { decisionId = "", sessionId }: ObserveCommand,
+  agentId: string,
+): Promise<DecisionReceipt> {
+  const receipt = await readReceipt(pool, workspaceId, decisionId);
+  const isOwn = receipt?.body.session_id === sessionId && receipt.body.action.agent_id === agentId;
+  if (receipt === undefined || !isOwn)
+    throw notFound(ErrorReason.DECISION_NOT_FOUND, "decision", { decision_id: decisionId });
+  return receipt;
+}

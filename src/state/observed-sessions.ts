@@ -1,0 +1,48 @@
+import { LRUCache } from "lru-cache";
+import type { SessionValues } from "../provenance/session-values.ts";
+
+/** Bytes of values that a workspace keeps in memory. INVARIANT: more than the sessions of one batch can have. */
+const MAX_BYTES = 67_108_864;
+/** Bytes that a session without observations counts. */
+const UNOBSERVED_BYTES = 128;
+
+/** Decrypts the key of a session as its row holds it. */
+export type SessionKeyReader = (sessionId: string, sealedKey: Uint8Array) => Buffer;
+
+/**
+ * A cache of what the sessions of a workspace observed. Rows are as new as the log: a session that another replica changes is
+ * forgotten, and read again when an action names it.
+ */
+export class ObservedSessions {
+  readonly #sessions = new LRUCache<string, { readonly values: SessionValues | null }>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ values }) => values?.bytes ?? UNOBSERVED_BYTES,
+  });
+
+  /** Tests whether it is known, without reading the database, what a session observed. */
+  knows(sessionId: string): boolean {
+    return this.#sessions.has(sessionId);
+  }
+
+  /** Returns what a session observed; undefined for one that observed nothing. Throws for a session that is not known. */
+  get(sessionId: string): SessionValues | undefined {
+    const known = this.#sessions.get(sessionId);
+    // Taking it for a session without observations would let through what its rules ask about.
+    if (known === undefined) throw new Error(`session \`${sessionId}\` is not loaded`);
+    return known.values ?? undefined;
+  }
+
+  /** Keeps what a session observed; undefined for one that observed nothing. */
+  put(sessionId: string, values: SessionValues | undefined): void {
+    this.#sessions.set(sessionId, { values: values ?? null });
+  }
+
+  forget(sessionId: string): void {
+    this.#sessions.delete(sessionId);
+  }
+
+  /** Bytes in use. */
+  get bytes(): number {
+    return this.#sessions.calculatedSize;
+  }
+}

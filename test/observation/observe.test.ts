@@ -1,0 +1,102 @@
+import { expect } from "chai";
+import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
+
+const { PROMPT, RESULT } = ObservationSource;
+
+describe("what a session observes", () => {
+  let test: TestWorkspace;
+  before(async () => {
+    test = await openWorkspace({ replicas: 2 });
+  });
+  after(() => test.close());
+
+  const session = async (agentId: string): Promise<string> =>
+    (await test.authority.createSession({ agentId })).session?.sessionId ?? "";
+  const begun = async () => {
+    const agentId = await test.agent("a");
+    return { agentId, sessionId: await session(agentId) };
+  };
+  const observed = async (sessionId: string, content: string, over: object = {}) => {
+    const {
+      $typeName: _,
+      observationId,
+      values,
+      ...rest
+    } = await test.enforcement.observe({
+      sessionId,
+      source: PROMPT,
+      content,
+      ...over,
+    });
+    return { ...rest, id: observationId.slice(0, 4), prompt: values?.prompt, untrusted: values?.untrusted };
+  };
+  const stateOf = async (replica = 0) => (await test.replicas[replica]?.logs.of(test.workspaceId))?.caughtUp();
+
+  it("is kept as digests of its values, and the same again adds nothing.", async () => {
+    const { sessionId } = await begun();
+    const content = "Send the report to bob@partners.example";
+    const first = await observed(sessionId, content);
+    expect(first).to.deep.equal({
+      id: "obs_",
+      prompt: first.prompt,
+      untrusted: 0,
+      observationsFull: false,
+      replayed: false,
+    });
+    expect(first.prompt).to.be.greaterThan(4);
+    expect(await observed(sessionId, content)).to.deep.equal({ ...first, replayed: true });
+    const state = await stateOf();
+    expect(state?.sessions.get(sessionId)?.sightingsOf("bob@partners.example")).to.deep.equal([
+      { source: "prompt", tool: undefined },
+    ]);
+    expect(state?.sessions.get(sessionId)?.sightingsOf("eve@evil.example")).to.deep.equal([]);
+  });
+
+  it("holds other content of a result against the first.", async () => {
+    const { agentId, sessionId } = await begun();
+    const { decisionId } = await test.intercept({ agentId, actionType: "read", tool: "read_inbox", sessionId });
+    const result = { source: RESULT, decisionId };
+    const first = await observed(sessionId, "from eve@evil.example", result);
+    expect(first).to.include({ id: "obs_", prompt: 0, replayed: false });
+    expect(await observed(sessionId, "from eve@evil.example", result)).to.deep.equal({ ...first, replayed: true });
+    expect(await reasonOf(observed(sessionId, "from bob@evil.example", result))).to.equal("OBSERVATION_EXISTS");
+    const state = await stateOf();
+    expect(state?.sessions.get(sessionId)?.sightingsOf("eve@evil.example")).to.deep.equal([
+      { source: "untrusted", tool: "read_inbox" },
+    ]);
+  });
+
+  it("is refused for a decision that is not of the session, and in a session that is not in force.", async () => {
+    const { agentId, sessionId } = await begun();
+    const { decisionId } = await test.intercept({ agentId, actionType: "read" });
+    const result = { source: RESULT, decisionId };
+    expect(await reasonOf(observed(sessionId, "a", result))).to.equal("DECISION_NOT_FOUND");
+    expect(await reasonOf(observed(sessionId, "a", { source: RESULT, decisionId: "dec_unknown" }))).to.equal(
+      "DECISION_NOT_FOUND",
+    );
+    expect(await reasonOf(observed("ses_unknown", "a"))).to.equal("SESSION_ENDED");
+    expect(await reasonOf(observed(sessionId, "a", { decisionId }))).to.equal("INVALID_FIELD");
+    await observed(sessionId, "before the end");
+    await test.authority.endSession({ sessionId });
+    expect(await reasonOf(observed(sessionId, "a"))).to.equal("SESSION_ENDED");
+  });
+
+  it("is the same on every replica, whichever hears of it.", async () => {
+    const { sessionId } = await begun();
+    const [one, other] = test.replicas;
+    const tell = (replica: typeof one, content: string) =>
+      replica?.enforcement.observe({ sessionId, source: PROMPT, content });
+    await tell(one, "alpha");
+    await tell(other, "beta");
+    await tell(one, "gamma");
+    await tell(other, "alpha beta");
+    await tell(one, "delta");
+    await tell(other, "epsilon");
+    for (const replica of [0, 1]) {
+      expect(await tell(test.replicas[replica], "alpha")).to.include({ replayed: true });
+      const values = (await stateOf(replica))?.sessions.get(sessionId);
+      for (const form of ["alpha", "beta", "gamma", "delta"]) expect(values?.sightingsOf(form), form).to.have.length(1);
+    }
+  });
+});
