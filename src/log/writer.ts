@@ -3,6 +3,7 @@ import type { SharedPot } from "../async/shared-pot.ts";
 import { nextTurn } from "../async/turns.ts";
 import { ControlPlaneError } from "../errors.ts";
 import { MAX_FORMS_LENGTH, searchedLength } from "../policy/checks.ts";
+import type { ToolSchema } from "../policy/types.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
@@ -137,6 +138,11 @@ export class WorkspaceLog {
   agentOfSession(sessionId: string): string | undefined {
     const sealed = this.#loaded.current.authority.get(sessionId)?.sealed;
     return sealed?.kind === "session" ? (sealed.agent_id ?? undefined) : undefined;
+  }
+
+  /** Returns what the registration of a tool says of its results and arguments, as this replica knows it. */
+  provenanceOf(tool: string): ToolSchema["provenance"] {
+    return this.#loaded.current.policies.tool(tool)?.schema.provenance;
   }
 
   /** Returns the preparations that an action needs under the mandates that this replica knows. */

@@ -4,6 +4,8 @@ import { type SealedObservation, sessionEnded } from "../log/observation.ts";
 import { readReceipt } from "../log/read-receipts.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
+import { argumentsFrom } from "../policy/names.ts";
+import type { ContentJob } from "./content-values.ts";
 import type { Extractor } from "./extractor.ts";
 import type { StoredSessionKeys } from "./session-keys.ts";
 
@@ -53,7 +55,7 @@ export function createObserve({ pool, keys, extractor }: ObserveParts): Observe 
     const receipt = decisionId === undefined ? undefined : await receiptOf(pool, workspaceId, command, agentId);
     const key = await keys.keyOf(workspaceId, sessionId);
     const digests = await extractor.digestsOf(
-      { key, source, content: command.content },
+      jobFrom(log, command, receipt, key),
       { workspaceId, agentId },
       caller.signal,
     );
@@ -95,4 +97,18 @@ async function receiptOf(
   if (receipt === undefined || !isOwn)
     throw notFound(ErrorReason.DECISION_NOT_FOUND, "decision", { decision_id: decisionId });
   return receipt;
+}
+
+/** Builds the job. A result is trusted as its tool's registration says only if its call was allowed and did not fail. */
+function jobFrom(
+  log: WorkspaceLog,
+  { source, content, isError }: ObserveCommand,
+  receipt: DecisionReceipt | undefined,
+  key: Buffer,
+): ContentJob {
+  const job = { key, source, content, declared: undefined, args: {} };
+  if (receipt === undefined || isError || receipt.body.decision !== "allow") return job;
+  const { tool, metadata } = receipt.body.action;
+  const declared = tool === undefined ? undefined : log.provenanceOf(tool);
+  return declared === undefined ? job : { ...job, declared, args: argumentsFrom(metadata) ?? {} };
 }

@@ -174,8 +174,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   verify: [],
   // Reads and writes JSON texts from outside within bounds and in turns: one reader for every door.
   json: ["async"],
-  // Values of what an agent reads and of its arguments, in the forms and digests in which they compare.
-  provenance: ["notation", "text"],
   // How rules are written: paths of arguments, names that expressions use, places in YAML texts. The compiler, the dashboard's editor
   // and `agentctl` share it, so that they never differ; it knows no rule and no request.
   notation: [],
