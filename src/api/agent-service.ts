@@ -1,6 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
+  type AgentRequirement,
   type AgentSchema,
   AgentService,
   AgentChange as ChangeKind,
@@ -19,6 +20,7 @@ import {
   getAgent,
   listAgents,
   registerAgent,
+  setAgentRequirements,
   watchAgent,
 } from "../registry/agents.ts";
 import { listDecisionReceipts, readLastActions } from "../registry/decisions.ts";
@@ -26,7 +28,7 @@ import { getDepartment } from "../registry/departments.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { Database } from "../store/database.ts";
 import type { Caller } from "./context.ts";
-import { agentOrderMapping, agentStatusMapping } from "./enum-mapping.ts";
+import { agentOrderMapping, agentRequirementMapping, agentStatusMapping } from "./enum-mapping.ts";
 import { optionalTimestamp } from "./field-values.ts";
 import { namePageFrom, pageFrom } from "./paging.ts";
 import { decisionRecordsFrom } from "./records.ts";
@@ -57,10 +59,14 @@ const RECENT_DECISIONS = 20;
 
 const CAUSES = { allow: "action_allowed", block: "action_blocked", escalate: "action_escalated" } as const;
 
+const requirementsFrom = (requires: readonly AgentRequirement[]) =>
+  requires.flatMap((each) => agentRequirementMapping.fromProto(each) ?? []);
+
 function registrationFrom(request: RegisterAgentRequest): AgentRegistration {
-  const { name, framework, description, capabilities, permissions } = request;
+  const { name, framework, description, capabilities, permissions, requires } = request;
   const { allowedActionTypes = [], deniedActionTypes = [] } = permissions ?? {};
-  return { name, framework, description, capabilities, allowedActionTypes, deniedActionTypes };
+  const registration = { name, framework, description, capabilities, allowedActionTypes, deniedActionTypes };
+  return { ...registration, requires: requirementsFrom(requires) };
 }
 
 function messageFrom(agent: AgentState, lastActionMs?: number): MessageInitShape<typeof AgentSchema> {
@@ -77,6 +83,7 @@ function messageFrom(agent: AgentState, lastActionMs?: number): MessageInitShape
     },
     trustLevel: trustTenths / 10,
     status: agentStatusMapping.toProto[status],
+    requires: agent.requires.map((each) => agentRequirementMapping.toProto[each]),
     departmentIds: [...agent.departmentIds],
     registeredAt: timestampFromMs(agent.registeredAtMs),
     deactivatedAt: optionalTimestamp(deactivatedAtMs),
@@ -161,6 +168,11 @@ export function createAgentService({ logs, database, heartbeatMs }: AgentService
     async deactivateAgent({ agentId }, { caller }) {
       const log = await logs.of(caller.workspaceId);
       return { agent: messageFrom(await deactivateAgent(log, caller.keyId, agentId)) };
+    },
+
+    async setAgentRequirements({ agentId, requires }, { caller }) {
+      const log = await logs.of(caller.workspaceId);
+      return { agent: messageFrom(await setAgentRequirements(log, caller.keyId, agentId, requirementsFrom(requires))) };
     },
 
     async *watchAgent({ agentId, sessionIds }, context) {

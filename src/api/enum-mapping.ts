@@ -1,5 +1,5 @@
 import { OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
-import { AgentOrder, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
+import { AgentOrder, AgentRequirement, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityStatus, OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ListKind } from "../../gen/agentcontrol/v1/list_service_pb.js";
@@ -21,6 +21,7 @@ import type { ProposalStatusWord } from "../registry/proposals.ts";
 import type { AgentStatus as AgentStatusName } from "../state/agents.ts";
 import type { AuthorityStatus as AuthorityStatusName } from "../state/authority-status.ts";
 import type {
+  AgentRequirement as AgentRequirementName,
   OutcomeTracking as OutcomeTrackingName,
   OutsideContract as OutsideContractName,
   ProposedChange,
@@ -116,6 +117,13 @@ export const agentStatusMapping = createMapping<AgentStatusName, AgentStatus>({
   active: AgentStatus.ACTIVE,
   deactivated: AgentStatus.DEACTIVATED,
   revoked: AgentStatus.REVOKED,
+});
+
+/** Things that every action of an agent must have. */
+export const agentRequirementMapping = createMapping<AgentRequirementName, AgentRequirement>({
+  session: AgentRequirement.SESSION,
+  prompt: AgentRequirement.PROMPT,
+  contract: AgentRequirement.CONTRACT,
 });
 
 /** Orders of a list of agents. */

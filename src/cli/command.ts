@@ -209,6 +209,11 @@ export const OPTIONS = {
   parent: { value: "grant", help: "list the grants that were passed on from this one" },
   search: { value: "text", help: "list those whose name or id contains this text" },
   framework: { value: "name", help: "the agent's framework" },
+  require: {
+    value: "what",
+    isRepeatable: true,
+    help: "what every action of the agent must have: session, prompt or contract; may be repeated",
+  },
   capability: { value: "name", isRepeatable: true, help: "a capability of the agent; may be repeated" },
   role: { value: "role", help: "the role of the key or person: admin, operator, auditor, or agent of a key" },
   owner: { value: "person", help: "the person who owns the key; of a list: those of this owner alone" },

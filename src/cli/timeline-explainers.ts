@@ -140,6 +140,14 @@ const registered: Explainer = ({ agent }, { agentIds }) => {
   return { topic: `registered ${id}`, text };
 };
 
+const requirementsSet: Explainer = (entry, { agentIds }) => {
+  const id = textAt(entry, "agent_id");
+  if (!agentIds.has(id)) return undefined;
+  const requires = listAt(entry, "requires");
+  const needs = requires.length === 0 ? "nothing" : listed(requires);
+  return { topic: `requirements ${id}`, text: `every action of agent ${id} must have: ${needs}` };
+};
+
 const deactivated: Explainer = (entry, { agentIds }) => {
   const id = textAt(entry, "agent_id");
   return agentIds.has(id) ? { topic: `deactivated ${id}`, text: `agent ${id} deactivated` } : undefined;
@@ -358,6 +366,7 @@ const EXPLAINERS: ReadonlyMap<string, readonly Explainer[]> = new Map<string, re
   ["workspace_updated", [settings]],
   ["agent_registered", [registered]],
   ["agent_deactivated", [deactivated]],
+  ["agent_requirements_set", [requirementsSet]],
   ["agent_revoked", [revoked]],
   ["department_member_added", [member("joined")]],
   ["department_member_removed", [member("left")]],

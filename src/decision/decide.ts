@@ -16,6 +16,7 @@ import { applyApproval } from "./approval.ts";
 import { type ContractCheck, checkContracts } from "./contract.ts";
 import { checkIdentity, type Identity, type IdentityCheck, isKeyEnded } from "./identity.ts";
 import { checkPermissions } from "./permissions.ts";
+import { checkContractRequired, checkSessionRequired } from "./requirements.ts";
 import { checkTool } from "./tool-policy.ts";
 import { type Attempt, NO_APPROVAL, type Refusal, refusal, type Verdict } from "./verdict.ts";
 
@@ -131,6 +132,9 @@ function verdictOf(attempt: Attempt): Verdict {
   if (identified.kind === "refused") return refuse(identified);
   const { identity } = identified;
   const principalId = identity.principal?.agentId;
+  // The session and the prompt that the agent must have.
+  const sessionless = checkSessionRequired(attempt, identity);
+  if (sessionless !== undefined) return { ...refuse(sessionless), principalId };
   // The permissions of the agent, or of its principal.
   const permitted = checkPermissions(state, agent, identity, action, nowMs);
   if (permitted.reason !== undefined)
@@ -139,6 +143,8 @@ function verdictOf(attempt: Attempt): Verdict {
   const contracted = checkContracts(attempt, () => contextFrom(attempt, identity.grantors));
   if (contracted.kind === "refused") return { ...refuse(contracted, "admitted"), principalId };
   const { contracts, admitting } = contracted;
+  const uncovered = checkContractRequired(attempt, identity, contracts);
+  if (uncovered !== undefined) return { ...refuse(uncovered, "admitted"), principalId };
   // Tool policies, mandates and the workspace's default; then an approval that lifts an escalation.
   const verdict = applyPolicies(attempt, identity, contracted);
   const authority = idsOf([...identity.chain, permitted.window, ...admitting, identity.token]);

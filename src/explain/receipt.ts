@@ -51,10 +51,13 @@ const PATHS: ReadonlyMap<string, string> = new Map([
   ["revoked", " because the agent was deactivated or revoked."],
   ["permissions", " because the agent's permissions and capabilities do not admit this action type."],
   ["delegation", " because no active chain of grants lets the agent act for that principal."],
-  ["session", " because the session that the call named is not the agent's, or has ended."],
+  [
+    "session",
+    " because the agent needs a session or a prompt that the call lacks, or the session is not the agent's or has ended.",
+  ],
   [
     "intent_contract",
-    " because an intent contract of the call or its session does not admit the action, or no longer holds.",
+    " because an intent contract of the call or its session does not admit the action or no longer holds, or the agent needs one and none covers it.",
   ],
   ["credential", " because the credential or token of the call has ended, or is not good for this action."],
   ["mcp_tool_policy", " because a policy for the tools of an MCP server refuses the tool."],

@@ -6,7 +6,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import { comparableName } from "../policy/names.ts";
 import type { AgentState, AgentStatus, DepartmentState } from "../state/agents.ts";
 import { isInForce } from "../state/authority-status.ts";
-import type { ControlChange, SealedAgent } from "../state/control-changes.ts";
+import type { AgentRequirement, ControlChange, SealedAgent } from "../state/control-changes.ts";
 import { AGENT_STATUS_NUMBERS } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import { AgentEntity } from "../store/entities.ts";
@@ -22,6 +22,8 @@ export interface AgentRegistration {
   readonly capabilities: readonly string[];
   readonly allowedActionTypes: readonly string[];
   readonly deniedActionTypes: readonly string[];
+  /** Everything that each of its actions must have. Default: nothing. */
+  readonly requires?: readonly AgentRequirement[];
 }
 
 /** Filter of a list of agents; undefined fields do not narrow it. */
@@ -42,6 +44,14 @@ export function getAgent(state: WorkspaceState, agentId: string): AgentState {
   throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
 }
 
+const REQUIREMENTS: readonly AgentRequirement[] = ["session", "prompt", "contract"];
+
+/** Returns requirements in their order, each once, as a registration has them. */
+function requirementsFrom(given: readonly AgentRequirement[]): Pick<SealedAgent, "requires"> {
+  const requires = REQUIREMENTS.filter((each) => given.includes(each));
+  return requires.length === 0 ? {} : { requires };
+}
+
 function checkedRegistration(registration: AgentRegistration): CheckedRegistration {
   return {
     name: checkedName("name", registration.name),
@@ -50,6 +60,7 @@ function checkedRegistration(registration: AgentRegistration): CheckedRegistrati
     capabilities: checkedPatterns("capabilities", registration.capabilities),
     allowed_action_types: checkedPatterns("permissions.allowed_action_types", registration.allowedActionTypes),
     denied_action_types: checkedPatterns("permissions.denied_action_types", registration.deniedActionTypes),
+    ...requirementsFrom(registration.requires ?? []),
   };
 }
 
@@ -110,6 +121,25 @@ export async function deactivateAgent(log: WorkspaceLog, by: string, agentId: st
     const key = { workspaceId: state.workspaceId, agentId };
     await transaction.nativeUpdate(AgentEntity, key, { status, deactivatedAtMs: nowMs });
     seal({ type: "agent_deactivated", agent_id: agentId });
+    return agent;
+  });
+}
+
+/** Replaces what every action of an agent must have; nothing is sealed if it is that already. Throws AGENT_NOT_FOUND. */
+export async function setAgentRequirements(
+  log: WorkspaceLog,
+  by: string,
+  agentId: string,
+  given: readonly AgentRequirement[],
+): Promise<AgentState> {
+  return log.change(by, async ({ transaction, state, seal }) => {
+    const agent = getAgent(state, agentId);
+    const { requires = [] } = requirementsFrom(given);
+    if (requires.join() === agent.requires.join()) return agent;
+    const { requires: _, ...registration } = agent.registration;
+    const resource = structuredClone({ ...registration, ...requirementsFrom(given) }) as never;
+    await transaction.nativeUpdate(AgentEntity, { workspaceId: state.workspaceId, agentId }, { resource });
+    seal({ type: "agent_requirements_set", agent_id: agentId, requires });
     return agent;
   });
 }

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { compilePatterns } from "../policy/action-patterns.ts";
 import { comparableName } from "../policy/names.ts";
 import type { CompiledPatterns } from "../policy/types.ts";
-import type { SealedAgent, SealedDepartment } from "./control-changes.ts";
+import type { AgentRequirement, SealedAgent, SealedDepartment } from "./control-changes.ts";
 import type { Membership } from "./counters/windows.ts";
 
 /** Status of an agent; the words of the proto enum `AgentStatus`. */
@@ -25,6 +25,8 @@ export interface AgentState {
   deactivatedAtMs: number | null;
   /** 0 to 1000. */
   trustTenths: number;
+  /** Everything that each of its actions must have. */
+  requires: readonly AgentRequirement[];
   /** Sorted. */
   departmentIds: readonly string[];
 }
@@ -45,6 +47,8 @@ export function createPatternCache(): PatternCache {
   return (patterns) => lists.memo(JSON.stringify(patterns), { context: patterns });
 }
 
+const NOTHING: readonly AgentRequirement[] = [];
+
 /** Creates the state of an agent from its registration, with the initial status. */
 export function createAgentState(
   registration: SealedAgent,
@@ -64,6 +68,7 @@ export function createAgentState(
     status: "active",
     deactivatedAtMs: null,
     trustTenths: registration.trust_tenths,
+    requires: registration.requires ?? NOTHING,
     departmentIds: [],
   };
 }

@@ -41,6 +41,9 @@ export type SealedWorkspace = {
   readonly mandate_reviews?: number;
 };
 
+/** Something that every action of an agent must have. */
+export type AgentRequirement = "session" | "prompt" | "contract";
+
 /** Registration of an agent as sealed. */
 export type SealedAgent = {
   readonly agent_id: string;
@@ -51,6 +54,8 @@ export type SealedAgent = {
   readonly allowed_action_types: readonly string[];
   readonly denied_action_types: readonly string[];
   readonly trust_tenths: number;
+  /** Absent for nothing. */
+  readonly requires?: readonly AgentRequirement[];
 };
 
 /** A department as sealed. */
@@ -399,6 +404,12 @@ export type ControlChange =
   | { readonly type: "workspace_updated"; readonly workspace: SealedWorkspace }
   | { readonly type: "agent_registered"; readonly agent: SealedAgent }
   | { readonly type: "agent_deactivated"; readonly agent_id: string }
+  | {
+      readonly type: "agent_requirements_set";
+      readonly agent_id: string;
+      /** Everything that each action must have from here on; empty for nothing. */
+      readonly requires: readonly AgentRequirement[];
+    }
   | { readonly type: "department_created"; readonly department: SealedDepartment }
   | { readonly type: "department_deleted"; readonly department_id: string }
   | { readonly type: "department_member_added"; readonly department_id: string; readonly agent_id: string }

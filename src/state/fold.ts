@@ -264,6 +264,10 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
     agent.status = "deactivated";
     agent.deactivatedAtMs = atMs;
   },
+  agent_requirements_set(state, { agent_id, requires }) {
+    const agent = state.agents.get(agent_id);
+    if (agent !== undefined) agent.requires = requires;
+  },
   department_created: (state, { department }, { atMs, seq }) => state.departments.add(department, atMs, seq),
   department_deleted(state, { department_id }) {
     state.departments.remove(department_id);

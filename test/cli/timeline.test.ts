@@ -88,6 +88,10 @@ const EXPLAINING: readonly (readonly [entry: object, parts: readonly string[]])[
     authority("mcp_tool_policy", POLICY, { server: "bank", tool: "*", decision: "block" }),
     ["on server bank", "deciding block"],
   ],
+  [
+    { type: "agent_requirements_set", agent_id: LENDER, requires: ["session", "prompt"] },
+    [`every action of agent ${LENDER} must have: session, prompt`],
+  ],
   [{ type: "agent_deactivated", agent_id: LENDER }, [`agent ${LENDER} deactivated`]],
   [{ type: "authority_ended", ids: [GRANT, id("grt", "z")] }, [`${GRANT} ended`]],
   [

@@ -265,6 +265,13 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
   if (body.session_id !== undefined && state.sessions.get(body.session_id) !== body.action.agent_id)
     return refused("session", "not_evaluated", "SESSION_UNKNOWN");
   const { principal = agent, lenders, chain } = lent;
+  const required = new Set(
+    [agent, ...lenders.flatMap((id) => state.agents.get(id) ?? [])].flatMap((each) => each.requires),
+  );
+  if (required.has("session") && body.session_id === undefined)
+    return refused("session", "not_evaluated", "SESSION_REQUIRED");
+  if (required.has("prompt") && !state.prompted.has(body.session_id ?? ""))
+    return refused("session", "not_evaluated", "PROMPT_REQUIRED");
   const denied = lenders.flatMap((id) => state.agents.get(id)?.denied ?? []);
   if (matches([...agent.denied, ...denied], typeOf(body))) return refused("permissions", "denied", "ACTION_DENIED");
   if (principal.listed.length > 0 && !matches(principal.listed, typeOf(body)))
@@ -272,6 +279,8 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
   const contracted = contractedBy(state, body);
   if ("code" in contracted) return refused("intent_contract", "admitted", contracted.code);
   const { covering, asks } = contracted;
+  if (required.has("contract") && covering.length === 0)
+    return refused("intent_contract", "admitted", "CONTRACT_REQUIRED");
   const { limits, fired, guards } = evaluate(state, body, agent, lent);
   const enforced = fired.filter(({ mandate }) => isEnforced(mandate)).sort(byWeight);
   const [winner] = enforced;

@@ -45,6 +45,7 @@ interface SealedAgent {
   readonly capabilities: readonly string[];
   readonly allowed_action_types: readonly string[];
   readonly denied_action_types: readonly string[];
+  readonly requires?: readonly string[];
 }
 
 interface SealedMembership {
@@ -126,7 +127,11 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
       trustTenths: agent.trust_tenths,
       listed: [...agent.allowed_action_types, ...agent.capabilities],
       denied: agent.denied_action_types,
+      requires: agent.requires ?? [],
     });
+  },
+  agent_requirements_set({ agents }, { agent_id, requires }: { agent_id: string; requires: readonly string[] }) {
+    (agents.get(agent_id) as NaiveAgent).requires = requires;
   },
   agent_deactivated({ agents }, { agent_id }: SealedMembership) {
     (agents.get(agent_id) as NaiveAgent).status = "deactivated";

@@ -14,6 +14,7 @@ export interface NaiveAgent {
   trustTenths: number;
   readonly listed: readonly string[];
   readonly denied: readonly string[];
+  requires: readonly string[];
 }
 
 /** A mandate's definition as sealed, as far as the model knows rules. */
@@ -111,6 +112,8 @@ export interface NaiveState {
   readonly contracts: NaiveContract[];
   /** The agent of each session. */
   readonly sessions: Map<string, string>;
+  /** Sessions that were told what their agent was asked. */
+  readonly prompted: Set<string>;
 }
 
 /** A decision's body as the model reads it. */
@@ -352,6 +355,7 @@ export function startReplay(firstBody: string): NaiveReplay {
     grants: [],
     contracts: [],
     sessions: new Map(),
+    prompted: new Set(),
   };
   return {
     state,

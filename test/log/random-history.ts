@@ -1,4 +1,5 @@
 import { fromJson } from "@bufbuild/protobuf";
+import { AgentRequirement } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import {
@@ -47,6 +48,7 @@ export interface RandomHistory {
 const ACTION_TYPES = ["pay", "pay.send", "Pay.Refund", "read", "write", "delete.file"];
 const TOOLS = ["till", "pump"];
 const atMost = (value: number) => fromJson(ConditionsSchema, { rules: [{ field: "amount", operator: "<=", value }] });
+const REQUIREMENTS = [AgentRequirement.SESSION, AgentRequirement.PROMPT, AgentRequirement.CONTRACT];
 const DECISIONS = [Decision.ALLOW, Decision.BLOCK, Decision.ESCALATE];
 
 /** Starts a history with some agents and departments. `below` draws a whole number below a bound. */
@@ -64,8 +66,14 @@ export async function startRandomHistory(
 
   const register = async (): Promise<void> => {
     const lists = chance(25) ? { permissions: { deniedActionTypes: ["delete*"], allowedActionTypes: ["pay*"] } } : {};
-    const registered = await replica().agents.registerAgent({ name: "random", ...lists });
+    const requires = chance(10) ? [pick(REQUIREMENTS)] : [];
+    const registered = await replica().agents.registerAgent({ name: "random", ...lists, requires });
     cast.agents.push(registered.agent?.agentId ?? "");
+  };
+
+  const require = async (): Promise<void> => {
+    const requires = chance(30) ? [pick(REQUIREMENTS)] : [];
+    await replica().agents.setAgentRequirements({ agentId: pick(cast.agents), requires });
   };
 
   const found = async (): Promise<void> => {
@@ -293,6 +301,7 @@ export async function startRandomHistory(
     [2, apply],
     [1, archive],
     [2, register],
+    [2, require],
     [1, deactivate],
     [1, found],
     [9, resolve],

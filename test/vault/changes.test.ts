@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { AgentRequirement } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { digestOf } from "../../src/tree/canonical.ts";
@@ -170,6 +171,11 @@ describe("what the log explains decisions with", () => {
     );
     await expectSealed(() => test.authority.endSession({ sessionId }), { type: "authority_ended", ids: [sessionId] });
     const { agents } = test;
+    await expectSealed(() => agents.setAgentRequirements({ agentId, requires: [AgentRequirement.SESSION] }), {
+      type: "agent_requirements_set",
+      agent_id: agentId,
+      requires: ["session"],
+    });
     await expectSealed(() => agents.deactivateAgent({ agentId }), { type: "agent_deactivated", agent_id: agentId });
     await expectSealed(() => test.revocations.revokeAgent({ agentId, reason: "stolen" }), {
       type: "agent_revoked",

@@ -103,6 +103,13 @@ export declare type Agent = Message<"agentcontrol.v1.Agent"> & {
    * @generated from field: google.protobuf.Timestamp last_action_at = 12;
    */
   lastActionAt?: Timestamp | undefined;
+
+  /**
+   * Everything that each of its actions must have.
+   *
+   * @generated from field: repeated agentcontrol.v1.AgentRequirement requires = 13;
+   */
+  requires: AgentRequirement[];
 };
 
 /**
@@ -199,6 +206,13 @@ export declare type RegisterAgentRequest = Message<"agentcontrol.v1.RegisterAgen
    * @generated from field: agentcontrol.v1.Permissions permissions = 5;
    */
   permissions?: Permissions | undefined;
+
+  /**
+   * Everything that each of its actions must have, each once.
+   *
+   * @generated from field: repeated agentcontrol.v1.AgentRequirement requires = 6;
+   */
+  requires: AgentRequirement[];
 };
 
 /**
@@ -465,6 +479,53 @@ export declare type DeactivateAgentResponse = Message<"agentcontrol.v1.Deactivat
 export declare const DeactivateAgentResponseSchema: GenMessage<DeactivateAgentResponse>;
 
 /**
+ * Request of SetAgentRequirements.
+ *
+ * @generated from message agentcontrol.v1.SetAgentRequirementsRequest
+ */
+export declare type SetAgentRequirementsRequest = Message<"agentcontrol.v1.SetAgentRequirementsRequest"> & {
+  /**
+   * Id of the agent.
+   *
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+
+  /**
+   * Everything that each of its actions must have from now on, each once; empty for nothing.
+   *
+   * @generated from field: repeated agentcontrol.v1.AgentRequirement requires = 2;
+   */
+  requires: AgentRequirement[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.SetAgentRequirementsRequest.
+ * Use `create(SetAgentRequirementsRequestSchema)` to create a new message.
+ */
+export declare const SetAgentRequirementsRequestSchema: GenMessage<SetAgentRequirementsRequest>;
+
+/**
+ * Response of SetAgentRequirements.
+ *
+ * @generated from message agentcontrol.v1.SetAgentRequirementsResponse
+ */
+export declare type SetAgentRequirementsResponse = Message<"agentcontrol.v1.SetAgentRequirementsResponse"> & {
+  /**
+   * The agent.
+   *
+   * @generated from field: agentcontrol.v1.Agent agent = 1;
+   */
+  agent?: Agent | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.SetAgentRequirementsResponse.
+ * Use `create(SetAgentRequirementsResponseSchema)` to create a new message.
+ */
+export declare const SetAgentRequirementsResponseSchema: GenMessage<SetAgentRequirementsResponse>;
+
+/**
  * Request of WatchAgent.
  *
  * @generated from message agentcontrol.v1.WatchAgentRequest
@@ -676,6 +737,46 @@ export enum AgentOrder {
 export declare const AgentOrderSchema: GenEnum<AgentOrder>;
 
 /**
+ * Something that every action of an agent must have. An action without it is blocked, also one on behalf of the agent.
+ *
+ * @generated from enum agentcontrol.v1.AgentRequirement
+ */
+export enum AgentRequirement {
+  /**
+   * Never accepted and never returned.
+   *
+   * @generated from enum value: AGENT_REQUIREMENT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A session in force: `session_id`. Without one: `SESSION_REQUIRED`.
+   *
+   * @generated from enum value: AGENT_REQUIREMENT_SESSION = 1;
+   */
+  SESSION = 1,
+
+  /**
+   * A session that was told what the agent was asked. Without one: `PROMPT_REQUIRED`.
+   *
+   * @generated from enum value: AGENT_REQUIREMENT_PROMPT = 2;
+   */
+  PROMPT = 2,
+
+  /**
+   * An intent contract that covers it, by its session or by `intent_contract_id`. Without one: `CONTRACT_REQUIRED`.
+   *
+   * @generated from enum value: AGENT_REQUIREMENT_CONTRACT = 3;
+   */
+  CONTRACT = 3,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.AgentRequirement.
+ */
+export declare const AgentRequirementSchema: GenEnum<AgentRequirement>;
+
+/**
  * The agents of a workspace and the trust they have earned.
  *
  * @generated from service agentcontrol.v1.AgentService
@@ -731,6 +832,17 @@ export declare const AgentService: GenService<{
     methodKind: "unary";
     input: typeof DeactivateAgentRequestSchema;
     output: typeof DeactivateAgentResponseSchema;
+  },
+  /**
+   * Replaces what every action of an agent must have. It holds from the next decision on. AGENT_NOT_FOUND when the workspace has no such
+   * agent.
+   *
+   * @generated from rpc agentcontrol.v1.AgentService.SetAgentRequirements
+   */
+  setAgentRequirements: {
+    methodKind: "unary";
+    input: typeof SetAgentRequirementsRequestSchema;
+    output: typeof SetAgentRequirementsResponseSchema;
   },
   /**
    * Sends at once every change for which a runtime has to stop. It begins with the agent's current status and with those of

@@ -52,9 +52,9 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
    * `BUDGET_EXCEEDED`, `CHECK_TOO_LONG`, `CONDITION_HELD`, `CONTENT_MATCHED`, `CURRENCY_DIFFERS`, `CURRENCY_MISSING`, `GUARD_UNAVAILABLE`, `GUARD_VIOLATION`,
    * `IN_SCHEDULE`, `LIMIT_EXCEEDED`, `MANDATE_STALE`, `SEQUENCE_COMPLETED`, `TRUST_BELOW`, `WHEN_HELD`. Of any other step:
    * `ACTION_DENIED`, `ACTION_NOT_ALLOWED`, `AGENT_REVOKED`, `APPROVAL_EXPIRED`, `APPROVAL_NOT_USABLE`, `APPROVAL_USED`,
-   * `APPROVED`, `CREDENTIAL_ENDED`, `CREDENTIAL_EXPIRED`, `DEFAULT`, `GRANT_MISSING`, `GRANT_UNKNOWN`,
+   * `APPROVED`, `CONTRACT_REQUIRED`, `CREDENTIAL_ENDED`, `CREDENTIAL_EXPIRED`, `DEFAULT`, `GRANT_MISSING`, `GRANT_UNKNOWN`,
    * `INTENT_CONTRACT_EXPIRED`, `INTENT_CONTRACT_UNKNOWN`, `MCP_TOOL_POLICY`, `OUTSIDE_CONTRACT`, `PLAN_STEP_STALE`,
-   * `PRINCIPAL_REVOKED`, `SESSION_EXPIRED`, `SESSION_UNKNOWN`, `TOOL_QUARANTINED`, `TOOL_UNKNOWN`, `TOOL_UNUSABLE`,
+   * `PRINCIPAL_REVOKED`, `PROMPT_REQUIRED`, `SESSION_EXPIRED`, `SESSION_REQUIRED`, `SESSION_UNKNOWN`, `TOOL_QUARANTINED`, `TOOL_UNKNOWN`, `TOOL_UNUSABLE`,
    * `TOO_MANY_PENDING`, `WORKSPACE_HALTED`.
    *
    * @generated from field: string code = 1;
@@ -1105,14 +1105,16 @@ export enum DecisionPath {
   DELEGATION = 6,
 
   /**
-   * The session named by the caller does not exist for this agent, or has ended.
+   * The session named by the caller does not exist for this agent, or has ended; or the agent must have a session or a prompt, and the
+   * action has none.
    *
    * @generated from enum value: DECISION_PATH_SESSION = 7;
    */
   SESSION = 7,
 
   /**
-   * The intent contract named by the caller does not exist for this agent, or does not admit the action.
+   * The intent contract named by the caller does not exist for this agent, or does not admit the action; or the agent must have one, and
+   * none covers the action.
    *
    * @generated from enum value: DECISION_PATH_INTENT_CONTRACT = 8;
    */

@@ -1,13 +1,20 @@
 import { Link } from "wouter";
-import type { Agent } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
+import { type Agent, AgentRequirement } from "../../../../gen/agentcontrol/v1/agent_service_pb.js";
 import { WordList } from "../../kit/lists/word-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Time } from "../../kit/time.tsx";
 import { useDepartmentNames } from "./use-departments.ts";
 
+const REQUIREMENTS: Readonly<Record<number, string>> = {
+  [AgentRequirement.SESSION]: "a session",
+  [AgentRequirement.PROMPT]: "a session with a prompt",
+  [AgentRequirement.CONTRACT]: "an intent contract",
+};
+
 /** Description of an agent, with its capabilities and own permissions. */
 export function AboutCard({ agent }: { readonly agent: Agent }) {
-  const { framework, description, capabilities, permissions, registeredAt, deactivatedAt, lastActionAt } = agent;
+  const { framework, description, capabilities, permissions, requires, registeredAt, deactivatedAt, lastActionAt } =
+    agent;
   return (
     <section className="card stack" aria-label="About the agent">
       <h2>Permissions and departments</h2>
@@ -29,6 +36,14 @@ export function AboutCard({ agent }: { readonly agent: Agent }) {
         <dd>
           <WordList words={capabilities} none="none named" />
         </dd>
+        {requires.length === 0 ? null : (
+          <>
+            <dt>Every action needs</dt>
+            <dd>
+              <WordList words={requires.flatMap((each) => REQUIREMENTS[each] ?? [])} none="nothing" />
+            </dd>
+          </>
+        )}
         <dt>Departments</dt>
         <dd>
           <DepartmentLinks departmentIds={agent.departmentIds} />
