@@ -30,6 +30,8 @@ import { MAX_WINDOW_SECONDS } from "../src/policy/compile/sequence-fields.ts";
 import { MAX_TIMEOUT_MS } from "../src/policy/compile/simple-rules.ts";
 import { OPERATORS } from "../src/policy/operators/index.ts";
 import type { LiteralShape } from "../src/policy/operators/operator.ts";
+import { SOURCE_NAMES } from "../src/policy/provenance/trust.ts";
+import { VALUE_KINDS } from "../src/provenance/sources.ts";
 import { type JsonSchema, SchemaCollector, schemaName } from "../src/server/rest/openapi-schema.ts";
 
 /** Name of the file. */
@@ -114,6 +116,23 @@ const NO_BUDGET: Readonly<Record<string, JsonSchema | false>> = {
   release: absent("release"),
 };
 
+/** A source that a provenance rule trusts. */
+const TRUSTED_SOURCE: JsonSchema = {
+  anyOf: [
+    { enum: SOURCE_NAMES },
+    { type: "string", pattern: "^list:" },
+    {
+      type: "object",
+      required: ["list"],
+      properties: {
+        list: { type: "string" },
+        kinds: { type: "array", items: { enum: VALUE_KINDS }, minItems: 1 },
+      },
+      additionalProperties: false,
+    },
+  ],
+};
+
 /** Conditions of each rule type, beside the fields that it takes. */
 const CONDITIONS: ReadonlyMap<RuleType, JsonSchema> = new Map<RuleType, JsonSchema>([
   [RuleType.ARGUMENT, { ...given("rules"), allOf: [eachCondition(NUMBERS_OF_ARGUMENTS)] }],
@@ -190,6 +209,21 @@ const CONDITIONS: ReadonlyMap<RuleType, JsonSchema> = new Map<RuleType, JsonSche
         min_confidence: { minimum: 0, maximum: 1 },
         timeout_ms: { minimum: 1, maximum: MAX_TIMEOUT_MS },
       },
+    },
+  ],
+  [
+    RuleType.PROVENANCE,
+    {
+      ...given("arguments", "trusted"),
+      allOf: [
+        {
+          properties: { arguments: { items: { required: ["path", "kind"], properties: { path: { minLength: 1 } } } } },
+        },
+        { properties: { trusted: { items: TRUSTED_SOURCE } } },
+        when(isWord("fires", "seen_untrusted"), {
+          properties: { arguments: { items: { properties: { kind: { enum: ["text", "path"] } } } } },
+        }),
+      ],
     },
   ],
 ]);

@@ -11,6 +11,7 @@ import {
   ProposalKind,
   ProposalStatus,
   Scope,
+  ValueKind,
 } from "../../gen/agentcontrol/v1/resources_pb.js";
 import type { LimitOrder as LimitOrderName } from "../dryrun/limits.ts";
 import type { ListKind as ListKindName } from "../policy/lists/kinds.ts";
@@ -27,7 +28,7 @@ import type {
   ProposedChange,
 } from "../state/control-changes.ts";
 import type { OutcomeStatus as OutcomeStatusName } from "../state/outcomes.ts";
-import type { DecisionPath as DecisionPathName } from "../state/types.ts";
+import type { DecisionPath as DecisionPathName, DecisionReason } from "../state/types.ts";
 
 /** Maps the lower-case names that domain code uses to the values of one proto enum, and back. */
 export interface EnumMapping<Name extends string, Value extends number> {
@@ -52,6 +53,17 @@ export const decisionMapping = createMapping<DecisionName, Decision>({
   allow: Decision.ALLOW,
   block: Decision.BLOCK,
   escalate: Decision.ESCALATE,
+});
+
+/** Kinds of values that provenance rules look for. */
+export const valueKindMapping = createMapping<NonNullable<DecisionReason["valueKind"]>, ValueKind>({
+  destination: ValueKind.DESTINATION,
+  credential: ValueKind.CREDENTIAL,
+  host: ValueKind.HOST,
+  resource: ValueKind.RESOURCE,
+  path: ValueKind.PATH,
+  number: ValueKind.NUMBER,
+  text: ValueKind.TEXT,
 });
 
 /** Steps that can settle a decision. */

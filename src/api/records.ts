@@ -17,7 +17,7 @@ import type { FollowUps } from "../state/outcomes.ts";
 import type { DecisionReason } from "../state/types.ts";
 import type { Reader } from "../store/transaction.ts";
 import { digestOf } from "../tree/canonical.ts";
-import { decisionMapping, decisionPathMapping, scopeMapping } from "./enum-mapping.ts";
+import { decisionMapping, decisionPathMapping, scopeMapping, valueKindMapping } from "./enum-mapping.ts";
 import { actorsOf, claimMessageFrom, outcomeMessageFrom } from "./follow-ups.ts";
 
 type SealedLimit = DecisionBody["authorisation"]["collective_limits"][number];
@@ -97,11 +97,12 @@ function actionFrom({ action }: DecisionBody): MessageInitShape<typeof ActionSch
 }
 
 /** Converts a reason. */
-export function reasonMessageFrom({ resetsAtMs, decision, ...reason }: DecisionReason) {
+export function reasonMessageFrom({ resetsAtMs, decision, valueKind, ...reason }: DecisionReason) {
   return {
     ...reason,
     ...(resetsAtMs !== undefined && { resetsAt: timestampFromMs(resetsAtMs) }),
     ...(decision !== undefined && { decision: decisionMapping.toProto[decision] }),
+    ...(valueKind !== undefined && { valueKind: valueKindMapping.toProto[valueKind] }),
   } satisfies MessageInitShape<typeof ReasonSchema>;
 }
 

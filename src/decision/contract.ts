@@ -1,3 +1,6 @@
+import { fromJson, type JsonValue, toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { ConditionsSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Checks } from "../policy/checks.ts";
 import { compilePlanStep, type PlanStepResult } from "../policy/compile/plan-step.ts";
 import { toolKey } from "../policy/names.ts";
@@ -23,6 +26,30 @@ export interface ContractCheck {
 
 /** Builds the context that conditions of steps read. */
 type ContextOf = () => EvaluationContext;
+
+/** Operators whose literals are values that an argument may have. */
+const NAMING = new Set(["==", "in", "contains", "contains_any", "contains_all", "subset_of", "starts_with"]);
+
+/** Lists the values that the conditions of the contracts which cover an action name: its own, and that of its session. */
+export function literalsOf(attempt: Attempt): readonly JsonValue[] {
+  const { state, action, nowMs } = attempt;
+  const { intentContractId, sessionId } = action;
+  const named = intentContractId === undefined ? undefined : state.authority.get(intentContractId);
+  const ofSession = sessionId === undefined ? undefined : state.authority.contractOf(sessionId);
+  const contracts = new Set([isOwn(attempt, named) ? named : undefined, ofSession]);
+  return [...contracts].flatMap((contract) =>
+    contract !== undefined && isInForce(contract, nowMs) ? (contract.sealed.steps ?? []).flatMap(literalsOfStep) : [],
+  );
+}
+
+function literalsOfStep({ conditions }: SealedPlanStep): readonly JsonValue[] {
+  if (conditions === undefined) return [];
+  return fromJson(ConditionsSchema, conditions).rules.flatMap(({ operator, value }) => {
+    if (value === undefined || !NAMING.has(operator)) return [];
+    const literal = toJson(ValueSchema, value) as JsonValue;
+    return Array.isArray(literal) ? literal : [literal];
+  });
+}
 
 /** Checks the intent contract that an action names, and the one that covers its session. The first refusal ends it. */
 export function checkContracts(

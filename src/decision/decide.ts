@@ -13,7 +13,7 @@ import { isCounted, outcomeTimeoutMs, trustAfter } from "../state/fold.ts";
 import { type Action, DEFAULT_REASONS, type Outcome } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { applyApproval } from "./approval.ts";
-import { type ContractCheck, checkContracts } from "./contract.ts";
+import { type ContractCheck, checkContracts, literalsOf } from "./contract.ts";
 import { checkIdentity, type Identity, type IdentityCheck, isKeyEnded } from "./identity.ts";
 import { checkPermissions } from "./permissions.ts";
 import { checkContractRequired, checkSessionRequired } from "./requirements.ts";
@@ -229,6 +229,7 @@ function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): Evaluati
     potValue: (budget, { agentId }) => state.budgets.read(budget, agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
+    contractLiterals: () => literalsOf(attempt),
     principals: grantors.length === 0 ? undefined : grantors,
     defaultDecision: state.settings.default_decision as Decision,
   };

@@ -57,11 +57,14 @@ export function typeFor(pattern: string): string {
   return name === "*" ? "any.action" : name.replaceAll("*", "1");
 }
 
-/** Lists the cases of a rule by its type; empty for a semantic rule. Pauses within an expression. */
+/** Lists the cases of a rule by its type; empty for a semantic and a provenance rule. Pauses within an expression. */
 export function* casesOf(source: CaseSource): Work<RuleCases> {
   const { rule, tools, base, patterns, fires } = source;
   const type = typeOf(rule, tools);
   if (type === RuleType.SEMANTIC) return { groups: [], notes: ["a semantic rule asks a model and has no tests"] };
+  if (type === RuleType.PROVENANCE) {
+    return { groups: [], notes: ["a provenance rule looks at what a session observed and has no generated tests"] };
+  }
   const own = casesByType(source, type);
   const tried = own.groups.flat();
   const start = tried.find(({ tested }) => fires(tested))?.tested ?? tried[0]?.tested ?? base;

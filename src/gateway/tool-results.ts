@@ -33,8 +33,8 @@ export function decisionMeta(sealed: SealedDecision): JsonObject {
 }
 
 function reasonJson(reason: DecisionReason): JsonObject {
-  const { code, message, mandateId, mandateName, rule, argument, wouldPass, remaining, over, resetsAtMs, decision } =
-    reason;
+  const { code, message, mandateId, mandateName, rule, argument, valueKind, wouldPass } = reason;
+  const { remaining, over, resetsAtMs, decision } = reason;
   return {
     code,
     message,
@@ -42,6 +42,7 @@ function reasonJson(reason: DecisionReason): JsonObject {
     mandate_name: mandateName ?? null,
     rule: rule ?? null,
     argument: argument ?? null,
+    value_kind: valueKind ?? null,
     would_pass: wouldPass ?? null,
     remaining: remaining ?? null,
     over: over ?? null,

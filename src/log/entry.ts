@@ -85,6 +85,7 @@ const OBSERVED_REASON: Readonly<Record<string, (reason: DecisionReason) => strin
   mandate_name: ({ mandateName }) => json(mandateName),
   rule: ({ rule }) => json(rule),
   argument: ({ argument }) => json(argument),
+  value_kind: ({ valueKind }) => json(valueKind),
   would_pass: ({ wouldPass }) => json(wouldPass),
   remaining: ({ remaining }) => json(remaining),
   over: ({ over }) => json(over),

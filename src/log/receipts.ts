@@ -1,6 +1,7 @@
 import type { BudgetState } from "../policy/budget.ts";
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision } from "../policy/types.ts";
+import type { ValueKind } from "../provenance/sources.ts";
 import type { SealedDemand } from "../state/control-changes.ts";
 import type { Reservation } from "../state/counters/budget-pots.ts";
 import { DEFAULT_REASONS, type DecisionPath, type DecisionReason, type SealedDecision } from "../state/types.ts";
@@ -25,6 +26,7 @@ export interface SealedReason {
   readonly mandate_name?: string;
   readonly rule?: string;
   readonly argument?: string;
+  readonly value_kind?: ValueKind;
   readonly would_pass?: string;
   readonly remaining?: number;
   readonly over?: number;
@@ -247,6 +249,7 @@ export function reasonFrom(reason: SealedReason): DecisionReason {
     ...(reason.mandate_name === undefined ? {} : { mandateName: reason.mandate_name }),
     ...(reason.rule === undefined ? {} : { rule: reason.rule }),
     ...(reason.argument === undefined ? {} : { argument: reason.argument }),
+    ...(reason.value_kind === undefined ? {} : { valueKind: reason.value_kind }),
     ...(reason.would_pass === undefined ? {} : { wouldPass: reason.would_pass }),
     ...(reason.remaining === undefined ? {} : { remaining: reason.remaining }),
     ...(reason.over === undefined ? {} : { over: reason.over }),

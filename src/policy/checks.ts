@@ -4,6 +4,7 @@ import { Comparisons } from "./comparisons.ts";
 import { type ListLookup, NO_LISTS } from "./lists/named-list.ts";
 import { UsedLists } from "./lists/used-lists.ts";
 import type { PatternSet } from "./patterns.ts";
+import { ArgumentValues } from "./provenance/argument-values.ts";
 import { TextMemo } from "./text-memo.ts";
 import type { SchemaError, ToolSchema } from "./types.ts";
 import { Run } from "./when/run.ts";
@@ -48,6 +49,8 @@ export class Checks {
   readonly comparisons = new Comparisons();
   /** The `when` expressions of the rules. */
   readonly when = new Run();
+  /** Values of arguments that provenance rules look for. */
+  readonly provenance = new ArgumentValues();
   /** The workspace's lists, with a note of those that were used. */
   readonly lists: UsedLists;
   #plain: TextMemo | undefined;

@@ -206,11 +206,12 @@ function reasonsFrom(
   strictest: Decision,
   passes: PassTest,
 ): PolicyReason[] {
-  return findings.map(({ code, message, rule, argument, change, fits }) => ({
+  return findings.map(({ code, message, rule, argument, valueKind, change, fits }) => ({
     code,
     message,
     rule,
     ...(argument === undefined ? {} : { argument }),
+    ...(valueKind === undefined ? {} : { valueKind }),
     mandateId: mandate.id,
     mandateName: mandate.name,
     ...wouldPassOf(change !== undefined && passes(change) ? `would allow at ${change.text}` : fits),

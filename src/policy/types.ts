@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rule, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import type { FieldViolation } from "../errors.ts";
 import type { ToolProvenance } from "../provenance/result-values.ts";
+import type { SessionKnowledge, ValueKind } from "../provenance/sources.ts";
 import type { ApprovalDemand, ApproverGroupLookup } from "./approvers.ts";
 import type {
   BudgetReading,
@@ -15,6 +16,7 @@ import type {
 import type { Checks, LongCheck, TOO_LONG } from "./checks.ts";
 import type { ListLookup } from "./lists/named-list.ts";
 import type { UsedList } from "./lists/used-lists.ts";
+import type { ProvenanceSpec } from "./provenance/check.ts";
 import type { FindingCode } from "./reason-codes.ts";
 import type { RuleViolation } from "./violations.ts";
 import type { CompiledWhen } from "./when/compile-when.ts";
@@ -281,6 +283,10 @@ export interface EvaluationContext {
   readonly guardAnswerFor?: ((spec: SemanticSpec) => GuardAnswer | undefined) | undefined;
   /** Default `none`. */
   readonly planState?: PlanState;
+  /** Values that the action's session observed. Default: the action has no session that observed any. */
+  readonly knowledge?: SessionKnowledge | undefined;
+  /** Lists the values that the intent contracts which cover the action name; called when a rule first asks. Default: none. */
+  readonly contractLiterals?: (() => readonly JsonValue[]) | undefined;
   /** Lenders of the authority, the principal first. Mandates scoped to them apply too. Default: none. */
   readonly principals?: readonly Principal[] | undefined;
   /** Decision when no rule fires. Default `allow`. */
@@ -307,6 +313,8 @@ export interface Finding {
   readonly rule: string;
   /** The argument that decided. */
   readonly argument?: string;
+  /** Kind with which a provenance rule read the argument. */
+  readonly valueKind?: ValueKind;
   /** A change of the argument after which this rule would not fire. */
   readonly change?: ArgumentChange;
   /** Amount that still fits, for a budget: `8.20 EUR still fit`. */
@@ -328,7 +336,7 @@ export interface ArgumentChange {
 }
 
 /** A finding with its mandate; the fields of the message `Reason`. */
-export interface PolicyReason extends Pick<Finding, "code" | "message" | "rule" | "argument"> {
+export interface PolicyReason extends Pick<Finding, "code" | "message" | "rule" | "argument" | "valueKind"> {
   readonly mandateId: string;
   readonly mandateName: string;
   /** A change of one argument with which the action is allowed: `would allow at amount <= 500`. Else what still fits a budget. */
@@ -388,6 +396,8 @@ export interface CompiledRule {
   readonly ordered: OrderedSpec | undefined;
   /** Set for a semantic rule only. */
   readonly semantic: SemanticSpec | undefined;
+  /** Set for a provenance rule only. */
+  readonly provenance: ProvenanceSpec | undefined;
   /** Instructions of the rule's patterns. */
   readonly patternSize: number;
   /** Subschemas that a `schema` rule checks; 0 for any other. */

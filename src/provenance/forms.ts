@@ -65,7 +65,8 @@ export function pathForm(text: string): string | undefined {
   const folded = textForm(text)
     ?.replaceAll("\\", "/")
     .replace(/^file:\/\//, "");
-  if (folded === undefined) return undefined;
+  // A URL may write dots and slashes so that they do not show.
+  if (folded === undefined || (/^file:/iu.test(text.trim()) && /%(?:2[ef]|5c)/u.test(folded))) return undefined;
   const isRooted = folded.startsWith("/");
   const names: string[] = [];
   for (const name of folded.split("/")) {

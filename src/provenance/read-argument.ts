@@ -1,4 +1,5 @@
 import type { JsonValue } from "@bufbuild/protobuf";
+import { fold } from "../text/fold.ts";
 import { accountForm, foldersOf, hostOf, numberForm, pathForm, textForm, urlForm } from "./forms.ts";
 import { addressesIn, hostsIn, quotedIn } from "./found-values.ts";
 import type { ValueKind } from "./sources.ts";
@@ -52,7 +53,7 @@ function readText(kind: Exclude<ValueKind, "number">, text: string): ReadArgumen
   switch (kind) {
     case "destination":
     case "credential":
-      return valueFrom([textForm(text), accountForm(text)], addressesIn(text));
+      return valueFrom([textForm(text), accountForm(text)], addressesOf(fold(text)));
     case "host":
       return valueFrom([hostOf(text)]);
     case "resource":
@@ -67,8 +68,34 @@ function readText(kind: Exclude<ValueKind, "number">, text: string): ReadArgumen
   }
 }
 
+/** One receiver of a list: quoted strings, which may hold the signs that separate, and anything else up to a separator. */
+const RECEIVER = /(?:"[^"\n]*"|[^",;\n\r])+/gu;
+/** A name before an address in angle brackets. */
+const NAMED = /^(?<name>[^<>]*)<(?<address>[^<>]*)>$/u;
+
+/**
+ * Lists the addresses of a list of receivers, as `fold` gives it; none where a receiver is anything but one address with or without a
+ * name: what programs read out of it is not known then.
+ */
+function addressesOf(folded: string): string[] {
+  const found: string[] = [];
+  for (const [receiver] of folded.matchAll(RECEIVER)) {
+    const whole = receiver.trim();
+    if (whole === "") continue;
+    const { name = "", address = whole } = NAMED.exec(whole)?.groups ?? {};
+    const plain = address.trim().replace(/^mailto:/u, "");
+    const [only] = addressesIn(plain);
+    const named = addressesIn(name);
+    if (only !== plain || named.length !== name.split("@").length - 1) return [];
+    found.push(only, ...named);
+  }
+  // What a quote without its end holds is in no receiver.
+  return folded.split('"').length % 2 === 0 ? [] : found;
+}
+
 function textOf(text: string): ReadArgument {
   const whole = [textForm(text), numberForm(text)].filter((form) => form !== undefined);
-  const parts = [...addressesIn(text), ...hostsIn(text), ...quotedIn(text)];
+  const folded = fold(text);
+  const parts = [...addressesIn(folded), ...hostsIn(folded), ...quotedIn(folded)];
   return { kind: "value", value: { whole: [...new Set(whole)], parts: [...new Set(parts)], folders: [] } };
 }

@@ -7,6 +7,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { outcomeWarnings } from "../policy/compile/count-outcomes.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
+import { provenanceWarnings } from "../policy/compile/provenance.ts";
 import { compileRules } from "../policy/compile/rules.ts";
 import { whenWarnings } from "../policy/compile/when-warnings.ts";
 import { comparableName } from "../policy/names.ts";
@@ -359,6 +360,7 @@ const ruleWarnings = (rules: readonly Rule[], ignores: readonly string[]): reado
   ...approvalWarnings(rules, ignores),
   ...whenWarnings(rules, ignores),
   ...outcomeWarnings(rules),
+  ...provenanceWarnings(rules),
 ];
 
 function publishedFrom({ policies, settings }: WorkspaceState, mandateId: string): PublishedMandate {

@@ -6,6 +6,7 @@ import type { WorkspaceLog } from "../log/writer.ts";
 import { approvalWarnings, type RuleWarning } from "../policy/compile/approval-warnings.ts";
 import { outcomeWarnings } from "../policy/compile/count-outcomes.ts";
 import { compileMandate } from "../policy/compile/mandate.ts";
+import { provenanceWarnings } from "../policy/compile/provenance.ts";
 import { whenWarnings } from "../policy/compile/when-warnings.ts";
 import { comparableName } from "../policy/names.ts";
 import type { CompiledMandate, CompiledRule } from "../policy/types.ts";
@@ -345,6 +346,7 @@ function appliedFrom(state: WorkspaceState, name: string, set: CompiledSet, plan
         ...approvalWarnings(rules, ignores),
         ...whenWarnings(rules, ignores),
         ...outcomeWarnings(rules),
+        ...provenanceWarnings(rules),
       ];
       return warnings.map((warning) => ({ ...warning, path: `${path}.${warning.path}` }));
     }),

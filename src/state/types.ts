@@ -2,6 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { LongAnswers } from "../policy/checks.ts";
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
+import type { ValueKind } from "../provenance/sources.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
 import type { AgentStatus } from "./agents.ts";
 import type { SealedDemand } from "./control-changes.ts";
@@ -134,6 +135,7 @@ export interface DecisionReason {
   readonly mandateName?: string;
   readonly rule?: string;
   readonly argument?: string;
+  readonly valueKind?: ValueKind;
   readonly wouldPass?: string;
   readonly remaining?: number;
   readonly over?: number;

@@ -115,6 +115,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "log",
     "state",
     "policy",
+    "provenance",
     "store",
     "tree",
     "notation",

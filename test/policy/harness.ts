@@ -91,6 +91,8 @@ const PREFIX: Readonly<Record<string, string>> = {
   release: "BUDGET_RELEASE_",
   days: "WEEKDAY_",
   count_outcomes: "OUTCOME_STATUS_",
+  kind: "VALUE_KIND_",
+  fires: "PROVENANCE_FIRES_",
 };
 
 /** Fields that hold lists of enum words, with the field whose prefix they take. */
@@ -106,7 +108,7 @@ export function ruleFrom(json: RuleJson): Rule {
 }
 
 function withEnums(value: JsonValue, key = ""): JsonValue {
-  if (key === "value") return value;
+  if (key === "value" || key === "trusted") return value;
   if (Array.isArray(value)) return value.map((item) => withEnums(item, LISTS[key] ?? ""));
   if (typeof value === "string" && key in PREFIX) return `${PREFIX[key]}${value.toUpperCase()}`;
   if (typeof value !== "object" || value === null) return value;

@@ -26,6 +26,7 @@ const TOOLS = Object.assign(() => tool, { lists: NAMED_LISTS });
 /** Reasons that a schema knows nothing of: they depend on tools, lists, expressions, or more than one value. */
 const BEYOND: ReadonlySet<RuleViolationReason> = new Set<RuleViolationReason>([
   "APPROVER_GROUP_NOT_FOUND",
+  "ARGUMENT_REPEATED",
   "CURRENCY_INVALID",
   "CURRENCY_NOT_FITTING",
   "CURRENCY_NOT_IN_SCHEMA",
@@ -33,6 +34,7 @@ const BEYOND: ReadonlySet<RuleViolationReason> = new Set<RuleViolationReason>([
   "FIELD_NOT_IN_SCHEMA",
   "FIELD_NOT_NUMERIC",
   "HOURS_EMPTY",
+  "KIND_NOT_FITTING",
   "LIST_NOT_FOUND",
   "MATCH_EXCLUDED",
   "MATCH_INVALID",
@@ -40,6 +42,7 @@ const BEYOND: ReadonlySet<RuleViolationReason> = new Set<RuleViolationReason>([
   "PATTERN_INVALID",
   "RANGE_NOT_ORDERED",
   "SCHEMA_NOT_CHECKABLE",
+  "SOURCE_REPEATED",
   "TIME_ZONE_UNKNOWN",
   "TOO_FEW_APPROVERS",
   "TOOL_NAME_INVALID",
@@ -182,6 +185,12 @@ const RULES: Readonly<Record<string, JsonObject>> = {
   "schedule by hour": { type: "schedule", decision: "escalate", conditions: { time_zone: "UTC", from: " 22:00 " } },
   schema: { type: "schema", tool: "pay", decision: "block" },
   semantic: { type: "semantic", decision: "block", escalation_ttl_seconds: 5, conditions: { prompt: "must not leak" } },
+  provenance: {
+    type: "provenance",
+    tool: "pay",
+    decision: "escalate",
+    conditions: { arguments: [{ path: "note", kind: "text" }], trusted: ["prompt"] },
+  },
 };
 /** A value of each field of conditions, and values that are odd. */
 const FIELDS: Readonly<Record<string, readonly JsonValue[]>> = {
@@ -213,6 +222,33 @@ const FIELDS: Readonly<Record<string, readonly JsonValue[]>> = {
   min_confidence: [0.5, 1.5],
   on_unavailable: ["allow", "ask"],
   timeout_ms: [1, 0, 60_001],
+  arguments: [
+    [{ path: "amount", kind: "number" }],
+    [
+      { path: "note", kind: "text" },
+      { path: "status", kind: "path" },
+    ],
+    [{ path: "", kind: "text" }],
+    [{ kind: "text" }],
+    [{ path: "note" }],
+    [{ path: "note", kind: "texts" }],
+    [{ path: "note", kind: "text", more: 1 }],
+    [],
+  ],
+  trusted: [
+    ["prompt", "lookup", "session", "contract", "approved", "list:names", { list: "none", kinds: ["text", "host"] }],
+    [{ list: "names" }],
+    [{ list: "names", kinds: [] }],
+    [{ list: "names", kinds: ["texts"] }],
+    [{ list: "names", kinds: "text" }],
+    [{ list: "names", kind: ["text"] }],
+    [{ kinds: ["text"] }],
+    ["untrusted"],
+    ["lists:names"],
+    [5],
+    [],
+  ],
+  fires: ["not_trusted", "seen_untrusted", "always"],
 };
 const OTHERS: Readonly<Record<string, readonly JsonValue[]>> = {
   type: ["action", "trust", "other"],

@@ -4,8 +4,8 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { BudgetState, Decision, OutcomeStatus, Proposal, RuleViolation, RuleWarning, Scope, ValueKind } from "./resources_pb.js";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
-import type { BudgetState, Decision, OutcomeStatus, Proposal, RuleViolation, RuleWarning, Scope } from "./resources_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/mandate_service.proto.
@@ -40,6 +40,34 @@ export declare type BudgetSum = Message<"agentcontrol.v1.BudgetSum"> & {
  * Use `create(BudgetSumSchema)` to create a new message.
  */
 export declare const BudgetSumSchema: GenMessage<BudgetSum>;
+
+/**
+ * An argument whose values a `provenance` rule looks for.
+ *
+ * @generated from message agentcontrol.v1.ProvenanceArgument
+ */
+export declare type ProvenanceArgument = Message<"agentcontrol.v1.ProvenanceArgument"> & {
+  /**
+   * Argument path in the tool's flattened schema: `to`, `recipients[]`. Each element of a list counts. A missing, null or empty value, the
+   * words `none` and `null`, and a default that the schema declares fire nothing; a value that the kind cannot read fires.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * Way in which its values are read and compared. Required.
+   *
+   * @generated from field: agentcontrol.v1.ValueKind kind = 2;
+   */
+  kind: ValueKind;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ProvenanceArgument.
+ * Use `create(ProvenanceArgumentSchema)` to create a new message.
+ */
+export declare const ProvenanceArgumentSchema: GenMessage<ProvenanceArgument>;
 
 /**
  * One comparison of an `argument` or `metadata` rule.
@@ -319,6 +347,30 @@ export declare type Conditions = Message<"agentcontrol.v1.Conditions"> & {
    * @generated from field: agentcontrol.v1.BudgetRelease release = 28;
    */
   release: BudgetRelease;
+
+  /**
+   * Provenance: the arguments that the rule looks at, 1 to 100, each path once.
+   *
+   * @generated from field: repeated agentcontrol.v1.ProvenanceArgument arguments = 29;
+   */
+  arguments: ProvenanceArgument[];
+
+  /**
+   * Provenance: the sources that are trusted, 1 to 20. `prompt`: what the agent was asked. `lookup`: members of results that the
+   * registration of their tool trusts. `session`: what the agent itself made in the session. `contract`: literals that
+   * conditions of the intent contracts which cover the action name with `==`, `in`, `contains`, `contains_any`, `contains_all`, `subset_of`
+   * or `starts_with`. `approved`: values that a person approved in the session, for the kind. `list:NAME`: a list of the workspace, or as an object for some kinds alone: `{"list": NAME, "kinds": ["destination"]}`.
+   *
+   * @generated from field: repeated google.protobuf.Value trusted = 30;
+   */
+  trusted: Value[];
+
+  /**
+   * Provenance: condition under which the rule fires; absent means `not_trusted`.
+   *
+   * @generated from field: agentcontrol.v1.ProvenanceFires fires = 31;
+   */
+  fires: ProvenanceFires;
 };
 
 /**
@@ -1867,6 +1919,14 @@ export enum RuleType {
    * @generated from enum value: RULE_TYPE_SEMANTIC = 9;
    */
   SEMANTIC = 9,
+
+  /**
+   * The places where values of arguments were seen before: what the agent was asked, and what it read. Fires on no action outside of
+   * a session, nor in a session that was not told what the agent was asked. Blocks or escalates.
+   *
+   * @generated from enum value: RULE_TYPE_PROVENANCE = 10;
+   */
+  PROVENANCE = 10,
 }
 
 /**
@@ -2156,6 +2216,40 @@ export enum MandateStatus {
  * Describes the enum agentcontrol.v1.MandateStatus.
  */
 export declare const MandateStatusSchema: GenEnum<MandateStatus>;
+
+/**
+ * Condition under which a `provenance` rule fires on a value.
+ *
+ * @generated from enum agentcontrol.v1.ProvenanceFires
+ */
+export enum ProvenanceFires {
+  /**
+   * `not_trusted`.
+   *
+   * @generated from enum value: PROVENANCE_FIRES_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The value stands in none of the trusted sources.
+   *
+   * @generated from enum value: PROVENANCE_FIRES_NOT_TRUSTED = 1;
+   */
+  NOT_TRUSTED = 1,
+
+  /**
+   * The value stands in an untrusted source and in none of the trusted ones. For the kinds `text` and `path` alone. Once a session had to
+   * leave values out, every value counts as seen. A value that was hidden where the agent read it, such as one in pieces, passes.
+   *
+   * @generated from enum value: PROVENANCE_FIRES_SEEN_UNTRUSTED = 2;
+   */
+  SEEN_UNTRUSTED = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.ProvenanceFires.
+ */
+export declare const ProvenanceFiresSchema: GenEnum<ProvenanceFires>;
 
 /**
  * Order of limits.

@@ -50,7 +50,8 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
   /**
    * A stable word. Of a rule that fired: `ACTION_MATCHED`, `AMOUNT_INVALID`, `ARGUMENTS_INVALID`, `ARGUMENT_MISSING`, `ARGUMENT_WRONG_TYPE`,
    * `BUDGET_EXCEEDED`, `CHECK_TOO_LONG`, `CONDITION_HELD`, `CONTENT_MATCHED`, `CURRENCY_DIFFERS`, `CURRENCY_MISSING`, `GUARD_UNAVAILABLE`, `GUARD_VIOLATION`,
-   * `IN_SCHEDULE`, `LIMIT_EXCEEDED`, `MANDATE_STALE`, `SEQUENCE_COMPLETED`, `TRUST_BELOW`, `WHEN_HELD`. Of any other step:
+   * `IN_SCHEDULE`, `LIMIT_EXCEEDED`, `MANDATE_STALE`, `PROVENANCE_NOT_TRUSTED`, `PROVENANCE_SEEN_UNTRUSTED`, `PROVENANCE_UNREADABLE`,
+   * `SEQUENCE_COMPLETED`, `TRUST_BELOW`, `WHEN_HELD`. Of any other step:
    * `ACTION_DENIED`, `ACTION_NOT_ALLOWED`, `AGENT_REVOKED`, `APPROVAL_EXPIRED`, `APPROVAL_NOT_USABLE`, `APPROVAL_USED`,
    * `APPROVED`, `CONTRACT_REQUIRED`, `CREDENTIAL_ENDED`, `CREDENTIAL_EXPIRED`, `DEFAULT`, `GRANT_MISSING`, `GRANT_UNKNOWN`,
    * `INTENT_CONTRACT_EXPIRED`, `INTENT_CONTRACT_UNKNOWN`, `MCP_TOOL_POLICY`, `OUTSIDE_CONTRACT`, `PLAN_STEP_STALE`,
@@ -138,6 +139,13 @@ export declare type Reason = Message<"agentcontrol.v1.Reason"> & {
    * @generated from field: optional double over = 11;
    */
   over?: number | undefined;
+
+  /**
+   * Kind with which a `provenance` rule read `argument`. Unset for any other reason.
+   *
+   * @generated from field: optional agentcontrol.v1.ValueKind value_kind = 12;
+   */
+  valueKind?: ValueKind | undefined;
 };
 
 /**
@@ -487,7 +495,8 @@ export declare type RuleWarning = Message<"agentcontrol.v1.RuleWarning"> & {
    * `WHEN_EXACT_TEXT`: a rule that blocks or escalates compares the caller's text with another exactly, so that another spelling
    * passes. `WHEN_DOES_NOT_FILTER`: the `when` of a `sequence` rule leaves no past action out.
    * `WHEN_ALWAYS_FAILS`: the `when` has no result on any sample argument. `PENDING_NOT_COUNTED`: `count_outcomes` leaves `pending` out, so
-   * that any number of actions may be under way at once.
+   * that any number of actions may be under way at once. `PROVENANCE_BLOCKS`: a `provenance` rule blocks, so that no person can let a value
+   * pass that the agent worked out honestly.
    *
    * @generated from field: string reason = 2;
    */
@@ -1215,6 +1224,74 @@ export enum OutcomeStatus {
  * Describes the enum agentcontrol.v1.OutcomeStatus.
  */
 export declare const OutcomeStatusSchema: GenEnum<OutcomeStatus>;
+
+/**
+ * Way in which the value of an argument is read and compared with what a session knows.
+ *
+ * @generated from enum agentcontrol.v1.ValueKind
+ */
+export enum ValueKind {
+  /**
+   * Never returned.
+   *
+   * @generated from enum value: VALUE_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Receiver of something: a person, an address or several, an account, a channel. Compared whole, or each address in it.
+   *
+   * @generated from enum value: VALUE_KIND_DESTINATION = 1;
+   */
+  DESTINATION = 1,
+
+  /**
+   * Name or secret that gives access. Compared as a destination.
+   *
+   * @generated from enum value: VALUE_KIND_CREDENTIAL = 2;
+   */
+  CREDENTIAL = 2,
+
+  /**
+   * Host, or URL of which the host is compared, without `www.`.
+   *
+   * @generated from enum value: VALUE_KIND_HOST = 3;
+   */
+  HOST = 3,
+
+  /**
+   * Id, name or URL of a thing, compared whole.
+   *
+   * @generated from enum value: VALUE_KIND_RESOURCE = 4;
+   */
+  RESOURCE = 4,
+
+  /**
+   * Path of a file, compared whole; trusted too if a folder above it is.
+   *
+   * @generated from enum value: VALUE_KIND_PATH = 5;
+   */
+  PATH = 5,
+
+  /**
+   * Number, compared by its value.
+   *
+   * @generated from enum value: VALUE_KIND_NUMBER = 6;
+   */
+  NUMBER = 6,
+
+  /**
+   * Free text, compared whole, or each address, host and quoted string in it.
+   *
+   * @generated from enum value: VALUE_KIND_TEXT = 7;
+   */
+  TEXT = 7,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.ValueKind.
+ */
+export declare const ValueKindSchema: GenEnum<ValueKind>;
 
 /**
  * Agents whose actions a mandate or a counter covers.

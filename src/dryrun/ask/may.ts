@@ -106,6 +106,7 @@ function unjudgedSentences(unjudged: readonly Unjudged[]): readonly string[] {
   const types = new Set(unjudged.map(({ rule }) => rule.type));
   return [
     ...(types.has(RuleType.CONTENT) ? ["Rules over the content saw an empty one."] : []),
+    ...(types.has(RuleType.PROVENANCE) ? ["Provenance rules fire in a session alone, and the question has none."] : []),
     ...(types.has(RuleType.SEMANTIC) ? ["Semantic rules were not asked and count as unavailable."] : []),
   ];
 }
@@ -122,7 +123,9 @@ function versionsOf({ policies }: WorkspaceState, { reasons }: Outcome): Readonl
   return new Map(ids.map((id) => [id, policies.mandates.get(id)?.compiled.version ?? 0]));
 }
 
-/** Finds the rules over content, those that ask a model, and those with `when`. */
+const UNJUDGED: ReadonlySet<RuleType> = new Set([RuleType.CONTENT, RuleType.SEMANTIC, RuleType.PROVENANCE]);
+
+/** Finds the rules over content and over origins, those that ask a model, and those with `when`. */
 function* findUnjudged(state: WorkspaceState, action: Action, nowMs: number): Work<readonly Unjudged[]> {
   const journal: StateJournal = { undo: [] };
   try {
@@ -130,8 +133,7 @@ function* findUnjudged(state: WorkspaceState, action: Action, nowMs: number): Wo
     const found: Unjudged[] = [];
     for (const mandate of mandatesFor(state, context)) {
       for (const rule of mandate.rules) {
-        const isOne =
-          rule.type === RuleType.CONTENT || rule.type === RuleType.SEMANTIC || (rule.when?.reads.length ?? 0) > 0;
+        const isOne = UNJUDGED.has(rule.type) || (rule.when?.reads.length ?? 0) > 0;
         if (isOne && !rule.stale && coversAction(mandate, rule, context)) found.push({ mandate, rule });
       }
       yield;

@@ -133,6 +133,7 @@ const BY_CONTENT: readonly RuleType[] = [
   RuleType.SCHEMA,
   RuleType.CONTENT,
   RuleType.SEMANTIC,
+  RuleType.PROVENANCE,
 ];
 
 /** Splits the rules that cover the call into those that depend on its contents and a policy set of the others. */

@@ -200,6 +200,7 @@ export class NaiveEvaluator {
     const type = typeOf(rule, this.#tools);
     const no = (because: string): NaiveResult => ({ fires: false, because });
     if (type === RuleType.SEMANTIC) return no("semantic rules are not asked");
+    if (type === RuleType.PROVENANCE) return no("the action has no session whose values could be judged");
     const called = this.#toolOf(tested);
     const wanted = tool?.trim().toLowerCase() ?? "";
     if (wanted !== "" && called?.toLowerCase() !== wanted) return no("the rule covers another tool");

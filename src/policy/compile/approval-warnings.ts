@@ -8,6 +8,7 @@ export interface RuleWarning {
   readonly reason:
     | "FIELD_NOT_APPROVED"
     | "PENDING_NOT_COUNTED"
+    | "PROVENANCE_BLOCKS"
     | "TEST_FAILS"
     | "TESTS_NOT_RUN"
     | "WHEN_ALWAYS_FAILS"

@@ -33,6 +33,7 @@ import type {
 import type { Violations } from "../violations.ts";
 import { type ArgumentIndex, checkExpression, checkLiteral, literalFrom } from "./literal.ts";
 import { describe, type RuleBodyCompiler, type RuleDraft } from "./rule-draft.ts";
+import { trustedLists } from "./trusted-sources.ts";
 
 const MAX_CONDITIONS = 100;
 /** Words that join conditions. */
@@ -381,7 +382,8 @@ export function placeOf(path: string): { readonly parent: string; readonly name:
   return { parent: argumentPath(steps.slice(0, last)), name: steps[last] ?? "" };
 }
 
-function typedSteps(path: string, known: ArgumentIndex): readonly TypedStep[] {
+/** Returns the steps of a path in a schema, each with the types of the value that it starts from. */
+export function typedSteps(path: string, known: ArgumentIndex): readonly TypedStep[] {
   const steps = argumentSteps(path) ?? [];
   return steps.map((step, index) => {
     const parent = known.get(argumentPath(steps.slice(0, index)));
@@ -426,7 +428,7 @@ export function listsNamedBy({ conditions, when = "" }: Rule): readonly string[]
     OPERATORS.get(operator)?.shape === "list" && value?.kind.case === "stringValue" ? [value.kind.value] : [],
   );
   const quoted = when.includes("in_list") ? [...when.matchAll(QUOTED_NAME)].map(([, name = ""]) => name) : [];
-  return [...new Set([...named, ...quoted])];
+  return [...new Set([...named, ...quoted, ...trustedLists(conditions?.trusted ?? [])])];
 }
 
 function checkList({ path, violations, lists }: ConditionDraft, name: string): void {

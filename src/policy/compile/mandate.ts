@@ -101,6 +101,7 @@ function staleRule(rule: Rule, index: number, [first]: readonly RuleViolation[])
     budget: undefined,
     ordered: undefined,
     semantic: undefined,
+    provenance: undefined,
     patternSize: 0,
     schemaSize: 0,
     when: undefined,

@@ -3,6 +3,7 @@ import { Decision as DecisionEnum, Scope } from "../../../gen/agentcontrol/v1/re
 import type { CompiledBudget } from "../budget.ts";
 import type { ListLookup } from "../lists/named-list.ts";
 import { toolKey } from "../names.ts";
+import type { ProvenanceSpec } from "../provenance/check.ts";
 import type { FindingCode } from "../reason-codes.ts";
 import type {
   CompiledRule,
@@ -43,6 +44,7 @@ export interface RuleBody {
   readonly budget?: CompiledBudget;
   readonly ordered?: OrderedSpec;
   readonly semantic?: SemanticSpec;
+  readonly provenance?: ProvenanceSpec;
   /** Subschemas that it checks. Default 0. */
   readonly schemaSize?: number;
   /** The action types that the rule covers, normalised; default: its `match_action_types`. */
@@ -63,6 +65,7 @@ export const RULE_TYPE_NAMES: ReadonlyMap<RuleType, string> = new Map([
   [RuleType.SCHEDULE, "schedule"],
   [RuleType.SCHEMA, "schema"],
   [RuleType.SEMANTIC, "semantic"],
+  [RuleType.PROVENANCE, "provenance"],
 ]);
 
 const DECISIONS: ReadonlyMap<DecisionEnum, Decision> = new Map([

@@ -2,6 +2,7 @@ import {
   BudgetRelease,
   type Conditions,
   OtherCurrency,
+  ProvenanceFires,
   RuleType,
   SequenceMode,
 } from "../../../gen/agentcontrol/v1/mandate_service_pb.js";
@@ -17,9 +18,10 @@ const SEQUENCE = [RuleType.SEQUENCE];
 const EXCLUDING = [RuleType.ACTION, RuleType.SEQUENCE];
 const SCHEDULE = [RuleType.SCHEDULE];
 const SEMANTIC = [RuleType.SEMANTIC];
+const PROVENANCE = [RuleType.PROVENANCE];
 
-/** Rule types that never allow: neither a mismatch nor a model's opinion lets an action pass. */
-export const NEVER_ALLOW: ReadonlySet<RuleType> = new Set([RuleType.SCHEMA, RuleType.SEMANTIC]);
+/** Rule types that never allow: neither a mismatch, a model's opinion nor the origin of a value lets an action pass. */
+export const NEVER_ALLOW: ReadonlySet<RuleType> = new Set([RuleType.SCHEMA, RuleType.SEMANTIC, RuleType.PROVENANCE]);
 
 /** Fields of the conditions, with the rule types they apply to; `match_action_types` applies to all. */
 export const CONDITION_FIELDS: readonly (readonly [string, readonly RuleType[], (given: Conditions) => boolean])[] = [
@@ -50,6 +52,9 @@ export const CONDITION_FIELDS: readonly (readonly [string, readonly RuleType[], 
   ["min_confidence", SEMANTIC, (given) => given.minConfidence !== undefined],
   ["on_unavailable", SEMANTIC, (given) => given.onUnavailable !== Decision.UNSPECIFIED],
   ["timeout_ms", SEMANTIC, (given) => given.timeoutMs !== undefined],
+  ["arguments", PROVENANCE, (given) => given.arguments.length > 0],
+  ["trusted", PROVENANCE, (given) => given.trusted.length > 0],
+  ["fires", PROVENANCE, (given) => given.fires !== ProvenanceFires.UNSPECIFIED],
 ];
 
 /** Checks the fields that every rule type has in common. */

@@ -7,6 +7,7 @@ import { toolNameFault } from "../names.ts";
 import type { CompiledRule, CompileResult, ToolLookup } from "../types.ts";
 import { CompileBudget, type RuleViolation, Violations } from "../violations.ts";
 import { compileConditional, listsNamedBy } from "./conditions.ts";
+import { compileProvenance } from "./provenance.ts";
 import {
   coveredTools,
   decisionFromEnum,
@@ -38,10 +39,11 @@ const COMPILERS: ReadonlyMap<RuleType, RuleBodyCompiler> = new Map([
   [RuleType.SCHEDULE, compileSchedule],
   [RuleType.SCHEMA, compileSchema],
   [RuleType.SEMANTIC, compileSemantic],
+  [RuleType.PROVENANCE, compileProvenance],
 ]);
 
 /** Rule types that look at the arguments of a registered tool. */
-export const NEEDS_TOOL: ReadonlySet<RuleType> = new Set([RuleType.ARGUMENT, RuleType.SCHEMA]);
+export const NEEDS_TOOL: ReadonlySet<RuleType> = new Set([RuleType.ARGUMENT, RuleType.SCHEMA, RuleType.PROVENANCE]);
 
 /**
  * Compiles rules against the registered tools. A rule with a tool and no type becomes an `argument` rule if the tool has a
@@ -164,6 +166,7 @@ function ruleFrom(
     budget: body.budget,
     ordered: body.ordered,
     semantic: body.semantic,
+    provenance: body.provenance,
     when: when?.compiled,
     mayFire: when && ((context) => when.check(context) !== undefined),
     check: when === undefined ? body.check : checkWithWhen(draft, body.check, when),
