@@ -90,7 +90,8 @@ const OBSERVATION = {
   kind: "v.kind::smallint",
   tool: "nullif(v.tool::jsonb #>> '{}', '')",
   values_digest: "decode(v.values_digest, 'hex')",
-  digests: "decode(v.digests, 'hex')",
+  // All values of a column are null where all are empty.
+  digests: "decode(coalesce(v.digests, ''), 'hex')",
   source_counts: "v.source_counts::integer[]",
   is_full: "v.is_full = '1'",
 } as const;

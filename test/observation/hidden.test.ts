@@ -1,0 +1,51 @@
+import { expect } from "chai";
+import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { openWorkspace, type TestWorkspace } from "../support/harness.ts";
+
+/** Values that stand in no action, each unlike every other text of the database. */
+const marked = (index: number): readonly string[] => [
+  `zz${index}quux@hidden-${index}.example`,
+  `https://hidden-${index}.example/zzpath${index}`,
+  `/zzfolder${index}/zzfile${index}.txt`,
+  `zzword${index}`,
+];
+
+/** A part of each value as a column of bytes shows it. */
+const HIDDEN_BYTES = Buffer.from("hidden-").toString("hex");
+
+describe("the database after a thousand observations", () => {
+  let test: TestWorkspace;
+  before(async () => {
+    test = await openWorkspace();
+  });
+  after(() => test.close());
+
+  it("holds no value that was observed.", async () => {
+    const agentId = await test.agent("a");
+    const sessions = await Promise.all(
+      Array.from(
+        { length: 10 },
+        async () => (await test.authority.createSession({ agentId })).session?.sessionId ?? "",
+      ),
+    );
+    const told = Array.from({ length: 1_000 }, (_, index) =>
+      test.enforcement.observe({
+        sessionId: sessions[index % sessions.length] ?? "",
+        source: index % 2 === 0 ? ObservationSource.PROMPT : ObservationSource.RESULT,
+        content: index % 3 === 0 ? JSON.stringify({ found: marked(index) }) : marked(index).join("\n"),
+      }),
+    );
+    for (const { values } of await Promise.all(told))
+      expect((values?.prompt ?? 0) + (values?.untrusted ?? 0)).to.be.greaterThan(3);
+    const { rows } = await test.database.pool.query<{ name: string }>(
+      "select table_name as name from information_schema.tables where table_schema = current_schema() and table_type = 'BASE TABLE'",
+    );
+    expect(rows.length).to.be.greaterThan(30);
+    for (const { name } of rows) {
+      const found = await test.database.pool.query(
+        `select count(*)::int as rows from "${name}" t where to_jsonb(t)::text ~ 'hidden-[0-9]|zz(word|folder|file|path)[0-9]|quux|${HIDDEN_BYTES}'`,
+      );
+      expect(found.rows[0], name).to.deep.equal({ rows: 0 });
+    }
+  });
+});
