@@ -44,7 +44,7 @@ import type { SigningKey } from "../state/signing-keys.ts";
 import type { Database } from "../store/database.ts";
 import type { ApiKeyRow as KeyRow, PersonRow } from "../store/entities.ts";
 import type { Caller } from "./context.ts";
-import { decisionMapping, outcomeTrackingMapping } from "./enum-mapping.ts";
+import { decisionMapping, outcomeTrackingMapping, promptSourceMapping } from "./enum-mapping.ts";
 import { memberNames, optionalTimestamp, trustTenths } from "./field-values.ts";
 import { namePageFrom } from "./paging.ts";
 import { proposalMessages } from "./proposal-message.ts";
@@ -75,6 +75,7 @@ function workspaceFrom(
     defaultDecision: decisionMapping.toProto[defaultDecision],
     unknownTools: decisionMapping.toProto[workspace.unknownTools],
     outcomes: outcomeTrackingMapping.toProto[workspace.outcomes],
+    promptFrom: promptSourceMapping.toProto[workspace.promptFrom],
     initialTrust: initialTrustTenths / 10,
     approvalIgnores: [...approvalIgnores],
     createdAt: timestampFromMs(createdAtMs),
@@ -102,6 +103,7 @@ function settingsFrom(request: CreateWorkspaceRequest | UpdateWorkspaceRequest) 
     outcomes: outcomeTrackingMapping.fromProto(request.outcomes),
     outcomeTimeoutSeconds,
     mandateReviews,
+    promptFrom: promptSourceMapping.fromProto(request.promptFrom),
   };
 }
 

@@ -1,4 +1,4 @@
-import { OutcomeTracking } from "../../gen/agentcontrol/v1/admin_service_pb.js";
+import { OutcomeTracking, PromptSource } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentOrder, AgentRequirement, AgentStatus } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { AuthorityStatus, OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
@@ -25,6 +25,7 @@ import type {
   AgentRequirement as AgentRequirementName,
   OutcomeTracking as OutcomeTrackingName,
   OutsideContract as OutsideContractName,
+  PromptSource as PromptSourceName,
   ProposedChange,
 } from "../state/control-changes.ts";
 import type { OutcomeStatus as OutcomeStatusName } from "../state/outcomes.ts";
@@ -103,6 +104,12 @@ export const outcomeStatusMapping = createMapping<OutcomeStatusName, OutcomeStat
   cancelled: OutcomeStatus.CANCELLED,
   pending: OutcomeStatus.PENDING,
   unknown: OutcomeStatus.UNKNOWN,
+});
+
+/** Callers who may say what an agent was asked. */
+export const promptSourceMapping = createMapping<PromptSourceName, PromptSource>({
+  agent: PromptSource.AGENT,
+  operator: PromptSource.OPERATOR,
 });
 
 /** Allowed actions whose outcomes are tracked. */

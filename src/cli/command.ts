@@ -200,6 +200,10 @@ export const OPTIONS = {
     value: "status",
     help: "list allowed actions of this outcome alone: pending, unknown, succeeded, failed or cancelled",
   },
+  "prompt-from": {
+    value: "whom",
+    help: "who may say what an agent was asked: `agent` for its own key as well, or `operator`",
+  },
   outcomes: { value: "which", help: "the outcomes that are tracked: `tracked` for claimed actions alone, or `all`" },
   "outcome-timeout": { value: "seconds", help: "seconds after which a pending outcome becomes unknown" },
   amount: { value: "number", help: "the amount that the action came to" },

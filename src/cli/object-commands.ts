@@ -548,6 +548,7 @@ const workspaces: readonly Command[] = [
       "rate-limit-key": "rate_limit_key",
       "rate-limit-workspace": "rate_limit_workspace",
       outcomes: "outcomes",
+      "prompt-from": "prompt_from",
       "outcome-timeout": "outcome_timeout_seconds",
       reviews: "mandate_reviews",
     },

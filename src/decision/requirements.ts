@@ -13,13 +13,15 @@ export function checkSessionRequired(attempt: Attempt, identity: Identity): Refu
   const { sessionId } = attempt.action;
   if (sessionId === undefined && requires(attempt, identity, "session"))
     return refusal("session", "SESSION_REQUIRED", "the agent acts in sessions only, and the action names none");
-  if (!requires(attempt, identity, "prompt") || hasPrompt(sessionId)) return undefined;
+  if (!requires(attempt, identity, "prompt") || hasPrompt(attempt)) return undefined;
   const message = "the agent acts only in sessions that were told what it was asked, which this action's was not";
   return refusal("session", "PROMPT_REQUIRED", message);
 }
 
-/** Tests whether a session was told what its agent was asked. */
-const hasPrompt = (_sessionId: string | undefined): boolean => false;
+/** Tests whether the session of an action, which is in force, was told what its agent was asked. */
+function hasPrompt({ state, action: { sessionId } }: Attempt): boolean {
+  return sessionId !== undefined && state.sessions.get(sessionId)?.hasPrompt === true;
+}
 
 /** Refuses an action that no intent contract covers where the agent, or a lender of its authority, requires one. */
 export function checkContractRequired(

@@ -4,7 +4,13 @@ import { RATE_FORM, rateFrom } from "../async/rate.ts";
 import { ControlPlaneError, ErrorReason, invalidField, notFound } from "../errors.ts";
 import { sealChanges } from "../log/changes.ts";
 import type { Decision } from "../policy/types.ts";
-import type { ControlChange, OutcomeTracking, SealedSigningKey, SealedWorkspace } from "../state/control-changes.ts";
+import type {
+  ControlChange,
+  OutcomeTracking,
+  PromptSource,
+  SealedSigningKey,
+  SealedWorkspace,
+} from "../state/control-changes.ts";
 import { EMPTY_POLICY_DIGEST } from "../state/policies.ts";
 import { DECISION_NUMBERS, decisionFromNumber } from "../state/types.ts";
 import { type Database, isUniqueViolation, stored } from "../store/database.ts";
@@ -80,6 +86,8 @@ export interface WorkspaceSettings {
   readonly outcomeTimeoutSeconds: number;
   /** Others who must accept a change of mandates or lists; 0 for none. */
   readonly mandateReviews: number;
+  /** Callers who may say what an agent was asked. */
+  readonly promptFrom: PromptSource;
   readonly createdAtMs: number;
 }
 
@@ -106,6 +114,7 @@ const DEFAULTS: Omit<WorkspaceSettings, "workspaceId" | "name" | "createdAtMs"> 
   outcomes: "tracked",
   outcomeTimeoutSeconds: DEFAULT_OUTCOME_TIMEOUT_SECONDS,
   mandateReviews: 0,
+  promptFrom: "agent",
 };
 
 /** A new workspace with its first admin key. */
@@ -128,6 +137,7 @@ function settingsFrom({
   defaultDecision,
   unknownTools,
   outcomes,
+  promptFrom,
   trustSeq: _,
   ...row
 }: WorkspaceRow): WorkspaceSettings {
@@ -135,7 +145,7 @@ function settingsFrom({
     defaultDecision: decisionFromNumber(defaultDecision),
     unknownTools: decisionFromNumber(unknownTools),
   };
-  return { ...row, ...decisions, outcomes: outcomes as OutcomeTracking };
+  return { ...row, ...decisions, outcomes: outcomes as OutcomeTracking, promptFrom: promptFrom as PromptSource };
 }
 
 /** Returns the columns that settings are stored in. */
@@ -167,6 +177,7 @@ const sealedFrom = (settings: WorkspaceSettings): SealedWorkspace => ({
   outcomes: settings.outcomes,
   outcome_timeout_seconds: settings.outcomeTimeoutSeconds,
   mandate_reviews: settings.mandateReviews,
+  prompt_from: settings.promptFrom,
 });
 
 /** Returns settings with the given ones in their place. Throws INVALID_FIELD for a name or a list that is refused. */

@@ -11,8 +11,8 @@ export type AgentStatus = "active" | "deactivated" | "revoked";
 /** State of an agent. Decisions and changes are folded into the one object that lives as long as the agent. */
 export interface AgentState {
   readonly agentId: string;
-  /** The registration as sealed. */
-  readonly registration: SealedAgent;
+  /** The registration as sealed, with what it requires now. */
+  registration: SealedAgent;
   /** `comparableName` of its name. */
   readonly nameKey: string;
   /** Index of the entry that registered it. */
@@ -71,6 +71,13 @@ export function createAgentState(
     requires: registration.requires ?? NOTHING,
     departmentIds: [],
   };
+}
+
+/** Replaces what every action of an agent must have. */
+export function setRequirements(agent: AgentState, requires: readonly AgentRequirement[]): void {
+  const { requires: _, ...registration } = agent.registration;
+  agent.registration = requires.length === 0 ? registration : { ...registration, requires };
+  agent.requires = requires;
 }
 
 /** State of a department. */

@@ -8,6 +8,9 @@ import type { EscalationStatus } from "./escalations.ts";
 /** Allowed actions whose outcomes a workspace tracks: those that reserved a budget or were claimed, or all. */
 export type OutcomeTracking = "tracked" | "all";
 
+/** Callers who may say what an agent was asked: its own key as well, or operators alone. */
+export type PromptSource = "agent" | "operator";
+
 /** Settings of a workspace as sealed. */
 export type SealedWorkspace = {
   readonly workspace_id: string;
@@ -39,6 +42,8 @@ export type SealedWorkspace = {
   readonly outcome_timeout_seconds?: number;
   /** People who must accept a change of mandates or lists; 0 for none. Absent in entries from before the setting. */
   readonly mandate_reviews?: number;
+  /** Callers who may say what an agent was asked. Absent in entries from before the setting, which mean `agent`. */
+  readonly prompt_from?: PromptSource;
 };
 
 /** Something that every action of an agent must have. */

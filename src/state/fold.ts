@@ -1,5 +1,5 @@
 import type { Decision } from "../policy/types.ts";
-import { createAgentState } from "./agents.ts";
+import { createAgentState, setRequirements } from "./agents.ts";
 import type { ControlChange } from "./control-changes.ts";
 import type { Reservation } from "./counters/budget-pots.ts";
 import { escalationIdOf } from "./escalations.ts";
@@ -266,7 +266,7 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   },
   agent_requirements_set(state, { agent_id, requires }) {
     const agent = state.agents.get(agent_id);
-    if (agent !== undefined) agent.requires = requires;
+    if (agent !== undefined) setRequirements(agent, requires);
   },
   department_created: (state, { department }, { atMs, seq }) => state.departments.add(department, atMs, seq),
   department_deleted(state, { department_id }) {

@@ -26,6 +26,7 @@ import type { EndedGrant } from "./authority.ts";
 import type {
   ControlChange,
   OutcomeTracking,
+  PromptSource,
   SealedAgent,
   SealedApproverGroup,
   SealedAuthority,
@@ -61,6 +62,7 @@ interface HeadRow {
   readonly outcomes: OutcomeTracking;
   readonly outcomeTimeoutSeconds: number;
   readonly mandateReviews: number;
+  readonly promptFrom: PromptSource;
   readonly trustSeq: number;
 }
 
@@ -249,6 +251,7 @@ export async function loadSnapshot(client: Reader, workspaceId: string): Promise
     outcomes: head.outcomes,
     outcome_timeout_seconds: head.outcomeTimeoutSeconds,
     mandate_reviews: head.mandateReviews,
+    prompt_from: head.promptFrom,
   };
   const frontier = frontierFromBytes(head.seq, head.frontier);
   const state = createWorkspaceState(settings, { seq: head.seq, lastAtMs: head.lastAtMs, frontier });

@@ -25,6 +25,7 @@ export const WorkspaceEntity = defineEntity({
     outcomes: p.text(),
     outcomeTimeoutSeconds: p.integer(),
     mandateReviews: p.integer(),
+    promptFrom: p.text(),
     createdAtMs: p.bigint("number"),
     trustSeq: p.bigint("number"),
   },

@@ -814,6 +814,9 @@ const OBSERVATIONS = [
   "alter table session_observation alter column digests set storage external",
 ];
 
+/** Callers who may say what an agent was asked. */
+const PROMPT_SOURCES = ["alter table workspace add column prompt_from text not null default 'agent'"];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -852,4 +855,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0033-plans", statements: PLANS },
   { name: "0034-tool-provenance", statements: TOOL_PROVENANCE },
   { name: "0035-observations", statements: OBSERVATIONS },
+  { name: "0036-prompt-sources", statements: PROMPT_SOURCES },
 ];

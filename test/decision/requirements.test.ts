@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { AgentRequirement } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { type InterceptInit, openWorkspace, type TestWorkspace } from "../support/harness.ts";
 
 const ALLOWED = "allow default DEFAULT";
@@ -60,11 +61,22 @@ describe("an agent whose actions must have something", () => {
 
   it("acts only in a session that was told what it was asked.", async () => {
     const agentId = await agentWith(PROMPT);
-    for (const tried of [
-      { agentId, actionType: "x" },
-      { agentId, actionType: "x", sessionId: await sessionOf(agentId) },
-    ])
-      expect(await tell(tried)).to.equal("block session PROMPT_REQUIRED");
+    const sessionId = await sessionOf(agentId);
+    const tried = { agentId, actionType: "x", sessionId };
+    for (const bare of [{ agentId, actionType: "x" }, tried])
+      expect(await tell(bare)).to.equal("block session PROMPT_REQUIRED");
+    const { decisionId } = await test.enforcement.intercept(tried);
+    // A result is no prompt, whatever it says.
+    const content = "You were asked to do x";
+    await test.enforcement.observe({ sessionId, source: ObservationSource.RESULT, decisionId, content });
+    expect(await tell(tried)).to.equal("block session PROMPT_REQUIRED");
+    await test.enforcement.observe({ sessionId, source: ObservationSource.PROMPT, content });
+    expect(await tell(tried)).to.equal(ALLOWED);
+    const { reasons } = await test.intercept({ ...tried, actionContent: "" }, await test.replica());
+    expect(reasons[0]?.code).to.equal("DEFAULT");
+    expect(await tell({ ...tried, sessionId: await sessionOf(agentId) }), "another session").to.equal(
+      "block session PROMPT_REQUIRED",
+    );
   });
 
   it("names what is missing first.", async () => {

@@ -174,6 +174,9 @@ const FOLDS: Readonly<Record<string, (state: NaiveState, change: never) => void>
     (state.agents.get(revoked.agent_id) as NaiveAgent).status = "revoked";
     revokeGrants(state, revoked);
   },
+  session_observed({ prompted }, { session_id, source }: { session_id: string; source: string }) {
+    if (source === "prompt") prompted.add(session_id);
+  },
   claim: foldClaim,
   outcome: foldOutcome,
   // Mandates and digests say what the model needs of tools.

@@ -1,6 +1,7 @@
 import { fromJson } from "@bufbuild/protobuf";
 import { AgentRequirement } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { Resolution } from "../../gen/agentcontrol/v1/escalation_service_pb.js";
 import {
   ConditionsSchema,
@@ -257,6 +258,14 @@ export async function startRandomHistory(
     await ask({ ...request(), ...own, ...under, ...called });
   };
 
+  /** Tells a session what its agent was asked. */
+  const prompt = async (): Promise<void> => {
+    const sessions = cast.contracts.flatMap(({ sessionId }) => sessionId ?? []);
+    if (sessions.length === 0) return;
+    const source = ObservationSource.PROMPT;
+    await replica().enforcement.observe({ sessionId: pick(sessions), source, content: pick(["pay", "read"]) });
+  };
+
   const actUnderCountForBoth = async (): Promise<void> => {
     const { agents, authority, mandates } = replica();
     const register = async () => (await agents.registerAgent({ name: "counted for both" })).agent?.agentId ?? "";
@@ -302,6 +311,7 @@ export async function startRandomHistory(
     [1, archive],
     [2, register],
     [2, require],
+    [3, prompt],
     [1, deactivate],
     [1, found],
     [9, resolve],

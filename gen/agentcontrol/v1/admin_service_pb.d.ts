@@ -154,6 +154,13 @@ export declare type Workspace = Message<"agentcontrol.v1.Workspace"> & {
    * @generated from field: int32 mandate_reviews = 19;
    */
   mandateReviews: number;
+
+  /**
+   * Callers who may say what an agent was asked.
+   *
+   * @generated from field: agentcontrol.v1.PromptSource prompt_from = 20;
+   */
+  promptFrom: PromptSource;
 };
 
 /**
@@ -580,6 +587,13 @@ export declare type CreateWorkspaceRequest = Message<"agentcontrol.v1.CreateWork
    * @generated from field: optional int32 mandate_reviews = 16;
    */
   mandateReviews?: number | undefined;
+
+  /**
+   * Callers who may say what an agent was asked; absent means `agent`.
+   *
+   * @generated from field: agentcontrol.v1.PromptSource prompt_from = 17;
+   */
+  promptFrom: PromptSource;
 };
 
 /**
@@ -851,6 +865,13 @@ export declare type UpdateWorkspaceRequest = Message<"agentcontrol.v1.UpdateWork
    * @generated from field: optional int32 mandate_reviews = 17;
    */
   mandateReviews?: number | undefined;
+
+  /**
+   * Callers who may say what an agent was asked, from now on; absent leaves it unchanged.
+   *
+   * @generated from field: agentcontrol.v1.PromptSource prompt_from = 18;
+   */
+  promptFrom: PromptSource;
 };
 
 /**
@@ -1480,6 +1501,39 @@ export enum OutcomeTracking {
  * Describes the enum agentcontrol.v1.OutcomeTracking.
  */
 export declare const OutcomeTrackingSchema: GenEnum<OutcomeTracking>;
+
+/**
+ * Callers who may say what an agent was asked.
+ *
+ * @generated from enum agentcontrol.v1.PromptSource
+ */
+export enum PromptSource {
+  /**
+   * Stands for the default of the field that holds it.
+   *
+   * @generated from enum value: PROMPT_SOURCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The agent's own key as well: its runtime knows the task. Who holds that key can call anything the task.
+   *
+   * @generated from enum value: PROMPT_SOURCE_AGENT = 1;
+   */
+  AGENT = 1,
+
+  /**
+   * Operators and admins alone. Intent contracts that an agent made for itself then do not count where one is required.
+   *
+   * @generated from enum value: PROMPT_SOURCE_OPERATOR = 2;
+   */
+  OPERATOR = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.PromptSource.
+ */
+export declare const PromptSourceSchema: GenEnum<PromptSource>;
 
 /**
  * Workspaces, their keys and their people.

@@ -15,7 +15,7 @@ export const readHead = {
       w.key_ttl_days as "keyTtlDays", w.halted,
       w.rate_limit_key as "rateLimitKey", w.rate_limit_workspace as "rateLimitWorkspace",
       w.outcomes, w.outcome_timeout_seconds as "outcomeTimeoutSeconds",
-      w.mandate_reviews as "mandateReviews",
+      w.mandate_reviews as "mandateReviews", w.prompt_from as "promptFrom",
       w.trust_seq::float8 as "trustSeq"
     from ledger_head h join workspace w using (workspace_id) where workspace_id = $1`,
 };

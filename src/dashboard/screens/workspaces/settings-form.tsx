@@ -4,6 +4,7 @@ import { useState } from "react";
 import {
   AdminService,
   OutcomeTracking,
+  PromptSource,
   type UpdateWorkspaceRequestSchema,
   type Workspace,
 } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
@@ -33,6 +34,12 @@ export const OUTCOMES = [
   { value: OutcomeTracking.ALL, title: "All allowed actions" },
 ];
 
+/** Callers who may say what an agent was asked, to choose from. */
+export const PROMPT_SOURCES = [
+  { value: PromptSource.AGENT, title: "The agent's own key as well" },
+  { value: PromptSource.OPERATOR, title: "Operators alone" },
+];
+
 const MAX_INT32 = 2 ** 31 - 1;
 /** Clamps a number to an int32, from -1 to its maximum; the service refuses both at their field. */
 const int32 = (value: number | undefined): number => Math.max(-1, Math.min(value ?? 0, MAX_INT32));
@@ -57,6 +64,7 @@ function changesOf(workspace: Workspace, values: FormValues): Request | undefine
     outcomes: values.number("outcomes") as OutcomeTracking,
     outcomeTimeoutSeconds: int32(values.seconds("outcome_timeout_seconds")),
     mandateReviews: int32(values.integer("mandate_reviews")),
+    promptFrom: values.number("prompt_from") as PromptSource,
     fourEyes: values.flag("four_eyes"),
   };
   for (const [name, value] of Object.entries(wanted)) {
@@ -158,6 +166,12 @@ export function SettingsForm({ workspace }: { readonly workspace: Workspace }) {
           label="Others who accept a change of mandates or lists"
           hint="0 to 10. With 0 a change is in force at once; lowering it waits for others, too."
           defaultValue={String(workspace.mandateReviews)}
+        />
+        <SelectField
+          name="prompt_from"
+          label="What an agent was asked is said by"
+          defaultValue={workspace.promptFrom}
+          options={PROMPT_SOURCES}
         />
       </div>
       <FlagField

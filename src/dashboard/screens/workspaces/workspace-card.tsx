@@ -1,5 +1,5 @@
 import { useQuery } from "@connectrpc/connect-query";
-import { AdminService, type Workspace } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
+import { AdminService, PromptSource, type Workspace } from "../../../../gen/agentcontrol/v1/admin_service_pb.js";
 import { Decision } from "../../../../gen/agentcontrol/v1/resources_pb.js";
 import { WordList } from "../../kit/lists/word-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
@@ -58,6 +58,8 @@ function Settings({ workspace }: { readonly workspace: Workspace }) {
         <dd>{OUTCOMES.find(({ value }) => value === workspace.outcomes)?.title.toLowerCase() ?? "claimed actions"}</dd>
         <dt>Outcomes are unknown after</dt>
         <dd>{durationText(workspace.outcomeTimeoutSeconds * 1_000)}</dd>
+        <dt>What an agent was asked is said by</dt>
+        <dd>{workspace.promptFrom === PromptSource.OPERATOR ? "operators alone" : "the agent's own key as well"}</dd>
         <dt>Four eyes</dt>
         <dd>{workspace.fourEyes ? "yes" : "no"}</dd>
         <dt>Approvals do not cover</dt>
