@@ -15,6 +15,7 @@ import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
 import { applyApproval } from "./approval.ts";
 import { type ContractCheck, checkContracts, literalsOf } from "./contract.ts";
 import { checkIdentity, type Identity, type IdentityCheck, isKeyEnded } from "./identity.ts";
+import { knowledgeOf } from "./knowledge.ts";
 import { checkPermissions } from "./permissions.ts";
 import { checkContractRequired, checkSessionRequired } from "./requirements.ts";
 import { checkTool } from "./tool-policy.ts";
@@ -229,6 +230,7 @@ function contextFrom(attempt: Attempt, grantors: Identity["grantors"]): Evaluati
     potValue: (budget, { agentId }) => state.budgets.read(budget, agentId, nowMs),
     sequenceStartedAtMs: (spec) => state.sequences.read(spec, agent.agentId, nowMs, journal.undo),
     guardAnswerFor: action.answers && ((spec) => action.answers?.get(spec.key)),
+    knowledge: knowledgeOf(attempt),
     contractLiterals: () => literalsOf(attempt),
     principals: grantors.length === 0 ? undefined : grantors,
     defaultDecision: state.settings.default_decision as Decision,

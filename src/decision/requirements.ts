@@ -1,6 +1,7 @@
 import type { AgentRequirement } from "../state/control-changes.ts";
 import type { CoveringContract } from "../state/types.ts";
 import type { Identity } from "./identity.ts";
+import { knowledgeOf } from "./knowledge.ts";
 import { type Attempt, type Refusal, refusal } from "./verdict.ts";
 
 /** Tests whether the agent must have something with its actions, or one of those whose authority it uses must. */
@@ -13,14 +14,9 @@ export function checkSessionRequired(attempt: Attempt, identity: Identity): Refu
   const { sessionId } = attempt.action;
   if (sessionId === undefined && requires(attempt, identity, "session"))
     return refusal("session", "SESSION_REQUIRED", "the agent acts in sessions only, and the action names none");
-  if (!requires(attempt, identity, "prompt") || hasPrompt(attempt)) return undefined;
+  if (!requires(attempt, identity, "prompt") || knowledgeOf(attempt)?.hasPrompt === true) return undefined;
   const message = "the agent acts only in sessions that were told what it was asked, which this action's was not";
   return refusal("session", "PROMPT_REQUIRED", message);
-}
-
-/** Tests whether the session of an action, which is in force, was told what its agent was asked. */
-function hasPrompt({ state, action: { sessionId } }: Attempt): boolean {
-  return sessionId !== undefined && state.sessions.get(sessionId)?.hasPrompt === true;
 }
 
 /** Refuses an action that no intent contract covers where the agent, or a lender of its authority, requires one. */

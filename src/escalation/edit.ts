@@ -12,6 +12,7 @@ import type { SealedEdit } from "../state/control-changes.ts";
 import { type Action, ESCALATION_STATUS_NUMBERS, type Outcome } from "../state/types.ts";
 import { EscalationEntity, type EscalationRow } from "../store/entities.ts";
 import { canonicalJson } from "../tree/canonical.ts";
+import { type AskedAction, approveValues } from "./approved-values.ts";
 import { editedActionFrom } from "./edited-action.ts";
 import { assertFourEyes, changePending, type Escalation, findEscalations, getEscalation } from "./escalation.ts";
 
@@ -115,7 +116,13 @@ async function apply(
   });
   if (replacedBy === null) return { replacedBy, outcome };
   if (state.settings.four_eyes || (await needsApprovers(scope, replacedBy))) await leavePending(scope, replacedBy, row);
-  else await approve(scope, replacedBy, { note, by, editedFrom: row.escalationId });
+  else
+    await approve(scope, replacedBy, {
+      note,
+      by,
+      editedFrom: row.escalationId,
+      asked: { ...action, reasons: outcome.reasons },
+    });
   return { replacedBy, outcome };
 }
 
@@ -161,10 +168,11 @@ function reject(
 
 /** Approves the escalation of an edited action: the decision on that created it, or joined it. */
 async function approve(
-  { transaction, state, nowMs, nextSeq, seal }: ChangeScope,
+  scope: ChangeScope,
   escalationId: string,
-  { note, by, editedFrom }: Pick<Edit, "note" | "by"> & { editedFrom: string },
+  { note, by, editedFrom, asked: action }: Pick<Edit, "note" | "by"> & { editedFrom: string; asked: AskedAction },
 ): Promise<void> {
+  const { transaction, state, nowMs, nextSeq, seal } = scope;
   const approved = { workspaceId: state.workspaceId, escalationId };
   // Read again: the decision counts as an ask.
   const row = await transaction.findOneOrFail(EscalationEntity, approved, { refresh: true });
@@ -188,6 +196,7 @@ async function approve(
     asked,
     edited_from: editedFrom,
     expires_at: new Date(expiresAtMs).toISOString(),
+    ...(await approveValues(scope, action)),
   });
 }
 

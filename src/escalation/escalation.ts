@@ -32,6 +32,7 @@ import {
   readApproverOf,
   standingApprovals,
 } from "./approvals.ts";
+import { type AskedAction, approveValues } from "./approved-values.ts";
 import { rejectExpired } from "./expiry.ts";
 
 /** An action that waits, or waited, for a person's approval. */
@@ -260,6 +261,7 @@ export async function resolveEscalation(context: EscalationContext, command: Res
     if (last !== undefined && !last.isLast) return { ...pending, ...stateOf(row), approvals: last.approvals };
     if (last === undefined) await assertFourEyes(scope, row, by);
     const { editedFrom } = row;
+    const approvedValues = isApproved ? await approveValues(scope, askedIn(pending.receipt)) : {};
     const expiresAtMs = isApproved ? nowMs + state.settings.approval_ttl_seconds * 1000 : row.expiresAtMs;
     const resolved = { resolvedSeq: nextSeq(), resolvedAtMs: nowMs, resolvedBy: by, note, expiresAtMs };
     transaction.assign(row, { ...resolved, status: ESCALATION_STATUS_NUMBERS[status] });
@@ -273,11 +275,21 @@ export async function resolveEscalation(context: EscalationContext, command: Res
       ...(isApproved ? { expires_at: new Date(expiresAtMs).toISOString() } : {}),
       ...(isApproved && (editedFrom ?? null) !== null ? { edited_from: editedFrom as string } : {}),
       ...(last === undefined ? {} : { approvals: last.approvals.map(sealedApproval) }),
+      ...approvedValues,
     });
     const approvals = last?.approvals ?? pending.approvals;
     return { ...pending, ...resolved, asked: row.asked, needs, approvals, status };
   });
 }
+
+const askedIn = ({ body: { session_id: sessionId, action, reasons } }: DecisionReceipt): AskedAction => ({
+  sessionId,
+  metadata: action.metadata,
+  reasons: reasons.map(({ argument, value_kind: valueKind }) => ({
+    ...(argument !== undefined && { argument }),
+    ...(valueKind !== undefined && { valueKind }),
+  })),
+});
 
 /** Returns what an escalation needs, as its row has it now. */
 const needsOf = ({ needs }: EscalationTableRow): readonly Need[] => (needs ?? []) as unknown as readonly Need[];

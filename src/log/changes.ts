@@ -1,3 +1,4 @@
+import type { SessionValues } from "../provenance/session-values.ts";
 import { type ControlChange, controlEntryFrom } from "../state/control-changes.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -86,6 +87,8 @@ export interface ChangeScope {
   readonly state: WorkspaceState;
   /** Time of the entries that this change seals, epoch milliseconds. */
   readonly nowMs: number;
+  /** Loads what a session observed; undefined for one that observed nothing. */
+  loadSession(sessionId: string): Promise<SessionValues | undefined>;
   /** Index of the next sealed entry. */
   nextSeq(): number;
   /** Adds an entry. It takes effect on every replica when the transaction commits. */
@@ -144,6 +147,10 @@ export class ChangeCommitter {
         transaction,
         state,
         nowMs,
+        async loadSession(sessionId) {
+          await loaded.loadSession(reader, sessionId);
+          return state.sessions.get(sessionId);
+        },
         nextSeq: () => state.seq + changes.length,
         seal: (change) => void changes.push(change),
         append: async (steps) => {

@@ -208,6 +208,11 @@ export class LoadedState {
     await loadSessions(reader, this.#state, sessions, this.#sources.surroundings.sessionKeys);
   }
 
+  /** Loads what a session observed. */
+  loadSession(reader: Reader, sessionId: string): Promise<void> {
+    return loadSessions(reader, this.#state, [sessionId], this.#sources.surroundings.sessionKeys);
+  }
+
   /** Loads the history of every window and budget in force, with the mirror's help. Returns the time for which it is complete. */
   completeWindows(reader: Reader = this.#sources.database.pool): Promise<number> {
     const { clock, surroundings } = this.#sources;

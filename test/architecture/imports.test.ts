@@ -129,7 +129,19 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Tells sessions what agents were asked and read: the log takes it at its turn, as it takes decisions.
   observation: ["log", "state", "policy", "provenance", "store", "async", "errors.ts"],
   // An edited action is decided again.
-  escalation: ["decision", "registry", "log", "state", "policy", "store", "tree", "notation", "async", "errors.ts"],
+  escalation: [
+    "decision",
+    "registry",
+    "log",
+    "state",
+    "policy",
+    "provenance",
+    "store",
+    "tree",
+    "notation",
+    "async",
+    "errors.ts",
+  ],
   webhook: ["registry", "log", "state", "store", "tracing", "tree", "async", "errors.ts"],
   // Without store, registry or server: the same state, action and time must always decide the same.
   decision: [

@@ -40,12 +40,15 @@ export const readSessionKey = {
   text: `select sealed_key as "sealedKey" from session_key where workspace_id = $1 and session_id = $2`,
 };
 
-/** Writes the observation of an approval. Parameters: workspace, session, index, id, digest of the values, digests, number of them, whether the session is full. */
+/**
+ * Writes the values that an approval adds to a session. Parameters: workspace, session, index of the approval's entry, id, digests in
+ * hexadecimal, their number, whether the session is full.
+ */
 export const insertApprovedValues = {
   name: "insert-approved-values",
   text: `insert into session_observation
       (workspace_id, session_id, seq, observation_id, kind, values_digest, digests, source_counts, is_full)
-    values ($1, $2, $3::bigint, $4, 3, decode($5, 'hex'), decode($6, 'hex'), array[0, 0, 0, 0, $7::int], $8::boolean)`,
+    values ($1, $2, $3::bigint, $4, 3, '', decode($5, 'hex'), array[0, 0, 0, 0, $6::int], $7::boolean)`,
 };
 
 /** Counts what a session observed, by kind and tool, most values first. Parameters: workspace, session, most rows. */
