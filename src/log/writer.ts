@@ -5,6 +5,7 @@ import { ControlPlaneError } from "../errors.ts";
 import { MAX_FORMS_LENGTH, searchedLength } from "../policy/checks.ts";
 import type { ToolSchema } from "../policy/types.ts";
 import type { AgentStatus } from "../state/agents.ts";
+import type { PromptSource } from "../state/control-changes.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -143,6 +144,11 @@ export class WorkspaceLog {
   /** Returns what the registration of a tool says of its results and arguments, as this replica knows it. */
   provenanceOf(tool: string): ToolSchema["provenance"] {
     return this.#loaded.current.policies.tool(tool)?.schema.provenance;
+  }
+
+  /** Parties that may tell a session what its agent was asked, as this replica knows it. */
+  get promptFrom(): PromptSource {
+    return this.#loaded.current.settings.prompt_from ?? "agent";
   }
 
   /** Returns the preparations that an action needs under the mandates that this replica knows. */

@@ -1,5 +1,5 @@
 import type { Pool } from "pg";
-import { ErrorReason, notFound } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
 import { type SealedObservation, sessionEnded } from "../log/observation.ts";
 import { readReceipt } from "../log/read-receipts.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
@@ -52,6 +52,7 @@ export function createObserve({ pool, keys, extractor }: ObserveParts): Observe 
     const { sessionId, source, decisionId, isCut } = command;
     const { workspaceId } = log;
     const agentId = await holderOf(log, sessionId, caller);
+    if (source === "prompt" && caller.isAgent && log.promptFrom === "operator") throw promptFromOperator();
     const receipt = decisionId === undefined ? undefined : await receiptOf(pool, workspaceId, command, agentId);
     const key = await keys.keyOf(workspaceId, sessionId);
     const digests = await extractor.digestsOf(
@@ -111,4 +112,10 @@ function jobFrom(
   const { tool, metadata } = receipt.body.action;
   const declared = tool === undefined ? undefined : log.provenanceOf(tool);
   return declared === undefined ? job : { ...job, declared, args: argumentsFrom(metadata) ?? {} };
+}
+
+function promptFromOperator(): ControlPlaneError {
+  const message =
+    "this workspace takes prompts from operators alone; an operator's key tells the session what was asked";
+  return new ControlPlaneError(ErrorReason.PROMPT_FROM_OPERATOR, message);
 }
