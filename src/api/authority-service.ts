@@ -31,6 +31,7 @@ import {
 import type { SigningKeys } from "../authority/signing-key.ts";
 import { invalidField } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { observationsOf } from "../observation/observed-numbers.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
 import type { AuthorityKind, SealedPlanStep } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
@@ -100,6 +101,16 @@ class AuthorityCalls {
     return getAuthority(this.#options, caller.workspaceId, kind, id);
   }
 
+  /** Reads what a session observed, and which intent contract covers it. */
+  async detailsOf(sessionId: string, { caller: { workspaceId } }: CallContext) {
+    const { logs, database } = this.#options;
+    const [observations, state] = await Promise.all([
+      observationsOf(database.pool, workspaceId, sessionId),
+      (async () => (await logs.of(workspaceId)).caughtUp())(),
+    ]);
+    return { observations, intentContractId: state.authority.contractOf(sessionId)?.sealed.id };
+  }
+
   async list<Message>(
     kind: AuthorityKind,
     messageFrom: (view: AuthorityView) => Message,
@@ -130,7 +141,8 @@ function sessionFunctions(calls: AuthorityCalls) {
       return { sessions: items, nextPageToken };
     },
     async getSession({ sessionId }, context) {
-      return { session: sessionFrom(await calls.get("session", sessionId, context)) };
+      const view = await calls.get("session", sessionId, context);
+      return { session: sessionFrom(view), ...(await calls.detailsOf(sessionId, context)) };
     },
     async endSession({ sessionId }, context) {
       return { session: sessionFrom(await calls.end("session", sessionId, context)) };

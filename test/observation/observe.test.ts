@@ -105,6 +105,18 @@ describe("what a session observes", () => {
     expect(await reasonOf(observed(sessionId, "a"))).to.equal("SESSION_ENDED");
   });
 
+  it("is told in numbers.", async () => {
+    const { agentId, sessionId } = await begun();
+    const { decisionId } = await test.intercept({ agentId, actionType: "read", tool: "read_inbox", sessionId });
+    const first = await observed(sessionId, "mail bob");
+    await observed(sessionId, "eve wants more", { source: RESULT, decisionId });
+    const numbers = async () => (await test.authority.getSession({ sessionId })).observations;
+    expect(await numbers()).to.deep.include({ prompts: 1n, promptValues: BigInt(first.prompt ?? 0), full: false });
+    expect((await numbers())?.tools[0]).to.deep.include({ tool: "read_inbox", results: 1n });
+    await observed(sessionId, "", { source: RESULT, isCut: true });
+    expect(await numbers()).to.deep.include({ full: true });
+  });
+
   it("is the same on every replica, whichever hears of it.", async () => {
     const { sessionId } = await begun();
     const [one, other] = test.replicas;

@@ -794,6 +794,20 @@ export declare type GetSessionResponse = Message<"agentcontrol.v1.GetSessionResp
    * @generated from field: agentcontrol.v1.Session session = 1;
    */
   session?: Session | undefined;
+
+  /**
+   * What it observed. Empty once it has ended: what it knew is forgotten with it.
+   *
+   * @generated from field: agentcontrol.v1.SessionObservations observations = 2;
+   */
+  observations?: SessionObservations | undefined;
+
+  /**
+   * The intent contract in force that covers its actions; unset without one.
+   *
+   * @generated from field: optional string intent_contract_id = 3;
+   */
+  intentContractId?: string | undefined;
 };
 
 /**
@@ -801,6 +815,88 @@ export declare type GetSessionResponse = Message<"agentcontrol.v1.GetSessionResp
  * Use `create(GetSessionResponseSchema)` to create a new message.
  */
 export declare const GetSessionResponseSchema: GenMessage<GetSessionResponse>;
+
+/**
+ * What a session observed, in numbers. No value is kept that could be shown.
+ *
+ * @generated from message agentcontrol.v1.SessionObservations
+ */
+export declare type SessionObservations = Message<"agentcontrol.v1.SessionObservations"> & {
+  /**
+   * Prompts that it was told.
+   *
+   * @generated from field: int64 prompts = 1;
+   */
+  prompts: bigint;
+
+  /**
+   * Values that were first seen in prompts.
+   *
+   * @generated from field: int64 prompt_values = 2;
+   */
+  promptValues: bigint;
+
+  /**
+   * Values that people approved, each for one kind.
+   *
+   * @generated from field: int64 approved_values = 3;
+   */
+  approvedValues: bigint;
+
+  /**
+   * Results by tool, most values first, at most 500 tools.
+   *
+   * @generated from field: repeated agentcontrol.v1.ObservedTool tools = 4;
+   */
+  tools: ObservedTool[];
+
+  /**
+   * True once values were left out or forgotten for want of room: rules that fire on what was seen take any value as seen.
+   *
+   * @generated from field: bool full = 5;
+   */
+  full: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.SessionObservations.
+ * Use `create(SessionObservationsSchema)` to create a new message.
+ */
+export declare const SessionObservationsSchema: GenMessage<SessionObservations>;
+
+/**
+ * Results of one tool that a session observed.
+ *
+ * @generated from message agentcontrol.v1.ObservedTool
+ */
+export declare type ObservedTool = Message<"agentcontrol.v1.ObservedTool"> & {
+  /**
+   * The tool; unset for results of no decision.
+   *
+   * @generated from field: optional string tool = 1;
+   */
+  tool?: string | undefined;
+
+  /**
+   * Results.
+   *
+   * @generated from field: int64 results = 2;
+   */
+  results: bigint;
+
+  /**
+   * Values that were first seen in them.
+   *
+   * @generated from field: int64 values = 3;
+   */
+  values: bigint;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ObservedTool.
+ * Use `create(ObservedToolSchema)` to create a new message.
+ */
+export declare const ObservedToolSchema: GenMessage<ObservedTool>;
 
 /**
  * Request of EndSession.

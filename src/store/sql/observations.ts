@@ -51,6 +51,15 @@ export const insertApprovedValues = {
     values ($1, $2, $3::bigint, $4, 3, '', decode($5, 'hex'), array[0, 0, 0, 0, $6::int], $7::boolean)`,
 };
 
+/** Observations of one kind and tool, counted. */
+export interface ObservationCount {
+  readonly kind: number;
+  readonly tool: string | null;
+  readonly observations: number;
+  readonly values: number;
+  readonly isFull: boolean;
+}
+
 /** Counts what a session observed, by kind and tool, most values first. Parameters: workspace, session, most rows. */
 export const countObservations = {
   name: "count-observations",
