@@ -329,7 +329,8 @@ function intentContractFrom(view: AuthorityView): MessageInitShape<typeof Intent
   };
 }
 
-function sealedStepFrom({ tool, conditions, maxCalls }: PlanStep): SealedPlanStep {
+/** Converts a step of a plan to the form that is sealed. */
+export function sealedStepFrom({ tool, conditions, maxCalls }: PlanStep): SealedPlanStep {
   return {
     tool: tool.trim(),
     ...(conditions !== undefined && { conditions: toJson(ConditionsSchema, conditions) as JsonObject }),

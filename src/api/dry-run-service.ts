@@ -39,6 +39,7 @@ import { actionFrom } from "./action.ts";
 import { backtestFrom, keptBacktestFrom, questionJson, reportFrom, reportJson } from "./backtest-message.ts";
 import type { CallContext, Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping, mandateModeMapping, outcomeStatusMapping } from "./enum-mapping.ts";
+import { episodesFrom, escalatedFrom, replayMessageFrom, toolDraftFrom } from "./episode-message.ts";
 import { listDraftFrom } from "./list-service.ts";
 import { draftFrom } from "./mandate-service.ts";
 import { pageFrom } from "./paging.ts";
@@ -316,6 +317,22 @@ export function createDryRunService(options: DryRunServiceOptions): ServiceDefin
         };
         yield { report: { ...reportFrom(report), backtestId: await keptBacktests.keep(kept, logs.clock.now()) } };
       }
+    },
+
+    async *replay(request, { caller, signal }) {
+      const { drafts, lists, tools, escalated, agentId } = request;
+      assertMayDraft(caller, drafts.length + lists.length + tools.length > 0);
+      const query = {
+        workspaceId: caller.workspaceId,
+        episodes: episodesFrom(request, caller),
+        drafts: drafts.map(draftOf),
+        lists: lists.map(listDraftFrom),
+        tools: tools.map(toolDraftFrom),
+        escalated: escalatedFrom(escalated),
+        agentId,
+        signal,
+      };
+      for await (const event of dryRuns.replay(query)) yield replayMessageFrom(event);
     },
 
     async getBacktest({ backtestId }, { caller: { workspaceId } }) {

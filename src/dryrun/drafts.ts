@@ -1,6 +1,7 @@
 import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
 import { type ListDraft, suppositionalList } from "../registry/lists.ts";
 import { checkedDraft, type MandateDraft } from "../registry/mandates.ts";
+import { type OneToolDraft, suppositionalTool } from "../registry/tools.ts";
 import { requireCounters, type WorkspaceState } from "../state/workspace.ts";
 
 /** A mandate that a dry run applies as if it were published. */
@@ -8,6 +9,12 @@ export interface Draft {
   readonly mandate: MandateDraft;
   /** The mandate in force that it replaces; undefined adds it. */
   readonly replacesMandateId: string | undefined;
+}
+
+/** Puts tools in force, as they would be, in a state that nobody else uses. Throws what registering each of them would. */
+export function applyTools(state: WorkspaceState, tools: readonly OneToolDraft[]): void {
+  for (const [index, draft] of tools.entries())
+    state.policies.putTool(suppositionalTool(state, draft, `tools[${index}]`), state.lastAtMs);
 }
 
 /** Puts lists in force, as they would be, in a state that nobody else uses. Throws INVALID_FIELD with the fields below `lists[0]` and so on. */

@@ -7,6 +7,7 @@ import type { Action, Outcome } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { type BacktestEvent, type BacktestQuery, backtest } from "./backtest/backtest.ts";
+import { type ReplayEvent, type ReplayQuery, replayEpisodes } from "./episodes/replay-episodes.ts";
 import { OwnStates, type Supposition } from "./own-state.ts";
 
 /** Query of a dry run. */
@@ -68,6 +69,12 @@ export class DryRuns {
   backtest(query: BacktestQuery): AsyncIterable<BacktestEvent> {
     const { reads, checker } = this.#parts;
     return backtest({ reads, checker, ownStates: this.#ownStates }, query);
+  }
+
+  /** Replays recorded sessions. Throws as `replayEpisodes` does. */
+  replay(query: ReplayQuery): AsyncIterable<ReplayEvent> {
+    const { reads, checker } = this.#parts;
+    return replayEpisodes({ reads, checker, ownStates: this.#ownStates }, query);
   }
 
   async #runOnce<T>(question: Question, work: DryRunWork<T>): Promise<T> {

@@ -2,9 +2,8 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { ChangeScope } from "../log/changes.ts";
 import { storedDigests } from "../log/observation.ts";
 import { argumentsFrom } from "../policy/names.ts";
-import { valuesAt } from "../provenance/argument-values.ts";
-import { approvedForm, packDigests } from "../provenance/digests.ts";
-import { readArgument } from "../provenance/read-argument.ts";
+import { approvedFormsOf } from "../provenance/argument-values.ts";
+import { packDigests } from "../provenance/digests.ts";
 import { digestCount } from "../provenance/session-values.ts";
 import { isInForce } from "../state/authority-status.ts";
 import type { DecisionReason } from "../state/types.ts";
@@ -59,18 +58,8 @@ function resultOf<T>(steps: Generator<undefined, T, undefined>): T {
 
 /** Lists the values on which provenance rules asked, as an approval names them. */
 function formsIn({ reasons, metadata }: AskedAction): readonly string[] {
-  const args: JsonObject = argumentsFrom(metadata) ?? {};
-  const asked = new Map(
-    reasons.flatMap(({ argument, valueKind: kind }) =>
-      argument === undefined || kind === undefined ? [] : [[`${kind} ${argument}`, { argument, kind }]],
-    ),
+  const asked = reasons.flatMap(({ argument, valueKind: kind }) =>
+    argument === undefined || kind === undefined ? [] : [{ argument, kind }],
   );
-  return [...asked.values()].flatMap(({ argument, kind }) =>
-    valuesAt(args, argument).flatMap((value) => {
-      const read = readArgument(kind, value);
-      return read.kind === "value"
-        ? [...read.value.whole, ...read.value.parts].map((form) => approvedForm(kind, form))
-        : [];
-    }),
-  );
+  return approvedFormsOf(asked, argumentsFrom(metadata) ?? {});
 }

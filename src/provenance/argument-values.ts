@@ -1,5 +1,8 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { argumentSteps } from "../notation/argument-path.ts";
+import { approvedForm } from "./digests.ts";
+import { readArgument } from "./read-argument.ts";
+import type { ValueKind } from "./sources.ts";
 
 /** Maximum values that a path leads to. */
 const MAX_VALUES = 1_000;
@@ -22,4 +25,23 @@ function next(value: JsonValue, step: string | null): readonly JsonValue[] {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
   const member = Object.hasOwn(value, step) ? value[step] : undefined;
   return member === undefined ? [] : [member];
+}
+
+/** An argument on which a rule asked, with the kind as which it read the values. */
+export interface AskedArgument {
+  readonly argument: string;
+  readonly kind: ValueKind;
+}
+
+/** Lists the values of arguments on which rules asked, each in the forms in which an approval names it. */
+export function approvedFormsOf(asked: readonly AskedArgument[], args: JsonValue): readonly string[] {
+  const distinct = new Map(asked.map((each) => [`${each.kind} ${each.argument}`, each]));
+  return [...distinct.values()].flatMap(({ argument, kind }) =>
+    valuesAt(args, argument).flatMap((value) => {
+      const read = readArgument(kind, value);
+      return read.kind === "value"
+        ? [...read.value.whole, ...read.value.parts].map((form) => approvedForm(kind, form))
+        : [];
+    }),
+  );
 }

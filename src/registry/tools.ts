@@ -206,7 +206,7 @@ function provenanceOf(declared: DeclaredProvenance, draft: ToolDraft): SealedToo
 }
 
 /** A tool to register alone. */
-interface OneToolDraft extends Omit<ToolDraft, "provenance"> {
+export interface OneToolDraft extends Omit<ToolDraft, "provenance"> {
   /** Meaning of results and arguments for provenance. Default: the previous version's. */
   readonly declared?: DeclaredProvenance | undefined;
 }
@@ -225,6 +225,23 @@ export async function registerTool(
   const provenance = declared && provenanceOf(declared, draft);
   const [registered] = await registerTools(log, by, [{ ...draft, name, provenance }], giveWay);
   return registered as RegisteredTool;
+}
+
+/**
+ * Returns the version that registering a tool would put in force, with the fields of the request below `path`. Throws as
+ * `registerTool`.
+ */
+export function suppositionalTool(
+  state: WorkspaceState,
+  { declared, ...draft }: OneToolDraft,
+  path: string,
+): SealedTool {
+  const name = draft.name.trim();
+  const fault = toolNameFault(name);
+  if (fault !== undefined) throw invalidField(`${path}.name`, fault);
+  assertSchemas([{ ...draft, schemaField: `${path}.input_schema` }]);
+  const provenance = declared && provenanceOf(declared, draft);
+  return nextVersion(state.policies.tool(name)?.sealed, { ...draft, name, provenance }, digestOf(draft.inputSchema));
 }
 
 /**

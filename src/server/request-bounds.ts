@@ -1,4 +1,5 @@
 import type { DescMethod } from "@bufbuild/protobuf";
+import { DryRunService } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import { ListService } from "../../gen/agentcontrol/v1/list_service_pb.js";
 
 /** Bounds of one request message. */
@@ -25,8 +26,13 @@ const WHOLE_LIST = { maxBytes: 16_777_216, maxValues: 120_000, field: "values" }
 const { putList, addListValues, removeListValues } = ListService.method;
 const TAKES_WHOLE_LIST: readonly DescMethod[] = [putList, addListValues, removeListValues];
 
+/** Recorded episodes, whose results are long. */
+const EPISODES = { maxBytes: 4_194_304, maxValues: 120_000, field: "episodes" } as const;
+
 /** Returns the bounds of the requests of a method; those of most methods are the service's. */
 export function requestBoundsOf(method: DescMethod, maxBodyBytes: number): RequestBounds {
+  if (method === DryRunService.method.replay)
+    return { ...EPISODES, maxBytes: Math.max(maxBodyBytes, EPISODES.maxBytes) };
   if (!TAKES_WHOLE_LIST.includes(method)) return { maxBytes: maxBodyBytes, maxValues: MAX_VALUES };
   return { ...WHOLE_LIST, maxBytes: Math.max(maxBodyBytes, WHOLE_LIST.maxBytes) };
 }

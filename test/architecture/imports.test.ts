@@ -108,7 +108,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   notification: ["escalation", "webhook", "registry", "log", "store", "async", "errors.ts", "gen"],
   revocation: ["authority", "registry", "log", "state", "store", "tree", "errors.ts"],
   // Decides drafts with the code that decides actions; a model reads questions as text.
+  // Replayed episodes observe as sessions do.
   dryrun: [
+    "observation",
     "decision",
     "registry",
     "semantic",

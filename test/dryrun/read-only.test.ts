@@ -15,6 +15,7 @@ import { seededBelow } from "../support/seeded-below.ts";
 import { type DeliveryTest, firstOf, openDelivery } from "../webhook/harness.ts";
 import { publishRandomly, randomPlan } from "./plans.ts";
 import { backtest, draftOf } from "./run-backtest.ts";
+import { replaySummary } from "./run-replay.ts";
 
 /** Every row of every table, as text. */
 async function rowsOf(pool: Pool): Promise<Readonly<Record<string, readonly string[]>>> {
@@ -83,6 +84,15 @@ const RUNS: Readonly<Record<string, (on: Replica, subjects: Subjects) => Promise
       archives: [mandateId],
     });
     expect(report.stricter).to.be.above(0);
+  },
+  "a replay of episodes with drafts": async (on, { agentId }) => {
+    const steps = Array.from({ length: 20 }, (_, index) => ({
+      tool: "pay_invoice",
+      arguments: { amount: index * 60 },
+    }));
+    const { calls, decisions } = await replaySummary(on, agentId, steps, [draftOf("draft", BLOCKING.rules)]);
+    expect(calls).to.equal(20);
+    expect(decisions.allow).to.be.below(20);
   },
   "a list of tests": async ({ dryRuns }, { mandateId }) => {
     expect((await dryRuns.listTests({ mandateId })).tests).not.to.deep.equal([]);

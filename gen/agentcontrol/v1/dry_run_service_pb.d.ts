@@ -9,6 +9,8 @@ import type { MandateMode, Rule, RuleType } from "./mandate_service_pb.js";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 import type { ListDraft } from "./list_service_pb.js";
 import type { UsedList } from "./enforcement_service_pb.js";
+import type { OutsideContract, PlanStep } from "./authority_service_pb.js";
+import type { ToolProvenance } from "./tool_service_pb.js";
 
 /**
  * Describes the file agentcontrol/v1/dry_run_service.proto.
@@ -1659,6 +1661,483 @@ export declare type FindBacktestResponse = Message<"agentcontrol.v1.FindBacktest
 export declare const FindBacktestResponseSchema: GenMessage<FindBacktestResponse>;
 
 /**
+ * One step of an episode: a call of a tool, or a prompt.
+ *
+ * @generated from message agentcontrol.v1.EpisodeStep
+ */
+export declare type EpisodeStep = Message<"agentcontrol.v1.EpisodeStep"> & {
+  /**
+   * The tool that is called, at most 512 characters. Empty with `prompt` only.
+   *
+   * @generated from field: string tool = 1;
+   */
+  tool: string;
+
+  /**
+   * Arguments of the call. Absent: none.
+   *
+   * @generated from field: google.protobuf.Struct arguments = 2;
+   */
+  arguments?: JsonObject | undefined;
+
+  /**
+   * The kind of action, 1 to 256 characters. Absent: the name of the tool.
+   *
+   * @generated from field: optional string action_type = 3;
+   */
+  actionType?: string | undefined;
+
+  /**
+   * Content of the action, at most 1 MiB.
+   *
+   * @generated from field: string action_content = 4;
+   */
+  actionContent: string;
+
+  /**
+   * What the tool returned: text, or JSON. Observed if the step runs. Absent: nothing was recorded.
+   *
+   * @generated from field: google.protobuf.Value result = 5;
+   */
+  result?: Value | undefined;
+
+  /**
+   * True if the tool returned an error: nothing of the result is trusted.
+   *
+   * @generated from field: bool is_error = 6;
+   */
+  isError: boolean;
+
+  /**
+   * True for a call that was made together with the step before it, whose result was not known yet.
+   *
+   * @generated from field: bool parallel = 7;
+   */
+  parallel: boolean;
+
+  /**
+   * Time of the step, not before that of an earlier one (INVALID_FIELD). Absent: a second after the step before it; of the first
+   * step, 2026-01-05T12:00:00Z, so that a replay gives the same result at any time.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 8;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * What the agent was asked at this point, 1 byte to 1 MiB. A step with it has nothing else but `at`.
+   *
+   * @generated from field: optional string prompt = 9;
+   */
+  prompt?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.EpisodeStep.
+ * Use `create(EpisodeStepSchema)` to create a new message.
+ */
+export declare const EpisodeStepSchema: GenMessage<EpisodeStep>;
+
+/**
+ * The role of a step in an attack.
+ *
+ * @generated from message agentcontrol.v1.EpisodeLabel
+ */
+export declare type EpisodeLabel = Message<"agentcontrol.v1.EpisodeLabel"> & {
+  /**
+   * Index of the step in `steps`, from 0.
+   *
+   * @generated from field: int32 step = 1;
+   */
+  step: number;
+
+  /**
+   * Its role.
+   *
+   * @generated from field: agentcontrol.v1.StepRole role = 2;
+   */
+  role: StepRole;
+};
+
+/**
+ * Describes the message agentcontrol.v1.EpisodeLabel.
+ * Use `create(EpisodeLabelSchema)` to create a new message.
+ */
+export declare const EpisodeLabelSchema: GenMessage<EpisodeLabel>;
+
+/**
+ * The intent contract of an episode. It covers the session, and has no end.
+ *
+ * @generated from message agentcontrol.v1.EpisodeContract
+ */
+export declare type EpisodeContract = Message<"agentcontrol.v1.EpisodeContract"> & {
+  /**
+   * Goal to achieve, at most 2,000 characters.
+   *
+   * @generated from field: string goal = 1;
+   */
+  goal: string;
+
+  /**
+   * As in CreateIntentContract.
+   *
+   * @generated from field: repeated string allowed_action_types = 2;
+   */
+  allowedActionTypes: string[];
+
+  /**
+   * As in CreateIntentContract.
+   *
+   * @generated from field: repeated string allowed_tools = 3;
+   */
+  allowedTools: string[];
+
+  /**
+   * As in CreateIntentContract.
+   *
+   * @generated from field: optional int64 max_actions = 4;
+   */
+  maxActions?: bigint | undefined;
+
+  /**
+   * As in CreateIntentContract.
+   *
+   * @generated from field: repeated agentcontrol.v1.PlanStep steps = 5;
+   */
+  steps: PlanStep[];
+
+  /**
+   * As in CreateIntentContract.
+   *
+   * @generated from field: agentcontrol.v1.OutsideContract outside = 6;
+   */
+  outside: OutsideContract;
+};
+
+/**
+ * Describes the message agentcontrol.v1.EpisodeContract.
+ * Use `create(EpisodeContractSchema)` to create a new message.
+ */
+export declare const EpisodeContractSchema: GenMessage<EpisodeContract>;
+
+/**
+ * A recorded session of one agent.
+ *
+ * @generated from message agentcontrol.v1.Episode
+ */
+export declare type Episode = Message<"agentcontrol.v1.Episode"> & {
+  /**
+   * Id that the caller gives it, 1 to 200 characters; unique in the request.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * What the agent was asked before its first step, at most 1 MiB. Absent: the session has no prompt, and no provenance rule fires.
+   *
+   * @generated from field: optional string prompt = 2;
+   */
+  prompt?: string | undefined;
+
+  /**
+   * The intent contract of the session. Absent: none.
+   *
+   * @generated from field: agentcontrol.v1.EpisodeContract contract = 3;
+   */
+  contract?: EpisodeContract | undefined;
+
+  /**
+   * The steps in the order in which they were made, at most 2,000.
+   *
+   * @generated from field: repeated agentcontrol.v1.EpisodeStep steps = 4;
+   */
+  steps: EpisodeStep[];
+
+  /**
+   * Steps that belong to an attack, which a person refuses when asked.
+   *
+   * @generated from field: repeated agentcontrol.v1.EpisodeLabel labels = 5;
+   */
+  labels: EpisodeLabel[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.Episode.
+ * Use `create(EpisodeSchema)` to create a new message.
+ */
+export declare const EpisodeSchema: GenMessage<Episode>;
+
+/**
+ * A tool as it would be registered.
+ *
+ * @generated from message agentcontrol.v1.ToolDraft
+ */
+export declare type ToolDraft = Message<"agentcontrol.v1.ToolDraft"> & {
+  /**
+   * As in RegisterTool. A registered tool of this name is replaced.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * As in RegisterTool.
+   *
+   * @generated from field: google.protobuf.Struct input_schema = 2;
+   */
+  inputSchema?: JsonObject | undefined;
+
+  /**
+   * As in RegisterTool; absent keeps that of the registered tool.
+   *
+   * @generated from field: optional agentcontrol.v1.ToolProvenance provenance = 3;
+   */
+  provenance?: ToolProvenance | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ToolDraft.
+ * Use `create(ToolDraftSchema)` to create a new message.
+ */
+export declare const ToolDraftSchema: GenMessage<ToolDraft>;
+
+/**
+ * Request of Replay.
+ *
+ * @generated from message agentcontrol.v1.ReplayRequest
+ */
+export declare type ReplayRequest = Message<"agentcontrol.v1.ReplayRequest"> & {
+  /**
+   * The episodes, 1 to 200.
+   *
+   * @generated from field: repeated agentcontrol.v1.Episode episodes = 1;
+   */
+  episodes: Episode[];
+
+  /**
+   * Mandates to apply beside those in force, or in their place, at most 200. Roles `admin` and `operator` (ROLE_NOT_ALLOWED), as for
+   * lists and tools.
+   *
+   * @generated from field: repeated agentcontrol.v1.MandateDraft drafts = 2;
+   */
+  drafts: MandateDraft[];
+
+  /**
+   * Lists as they would be, beside those in force or in their place, at most 20.
+   *
+   * @generated from field: repeated agentcontrol.v1.ListDraft lists = 3;
+   */
+  lists: ListDraft[];
+
+  /**
+   * Tools as they would be, beside those registered or in their place, at most 500. They are put in force before lists and drafts.
+   *
+   * @generated from field: repeated agentcontrol.v1.ToolDraft tools = 4;
+   */
+  tools: ToolDraft[];
+
+  /**
+   * Answer to the steps about which a person is asked. Default RUN.
+   *
+   * @generated from field: agentcontrol.v1.EscalatedSteps escalated = 5;
+   */
+  escalated: EscalatedSteps;
+
+  /**
+   * The agent whose registration and departments the agent of each episode has, so that mandates for it apply. Absent: an agent
+   * without departments, for whom only mandates of the workspace apply. AGENT_NOT_FOUND.
+   *
+   * @generated from field: optional string agent_id = 6;
+   */
+  agentId?: string | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ReplayRequest.
+ * Use `create(ReplayRequestSchema)` to create a new message.
+ */
+export declare const ReplayRequestSchema: GenMessage<ReplayRequest>;
+
+/**
+ * One message of a replay: the result of an episode, or the summary, which is the last. One of the fields is set.
+ *
+ * @generated from message agentcontrol.v1.ReplayResponse
+ */
+export declare type ReplayResponse = Message<"agentcontrol.v1.ReplayResponse"> & {
+  /**
+   * Result of an episode.
+   *
+   * @generated from field: agentcontrol.v1.EpisodeResult episode = 1;
+   */
+  episode?: EpisodeResult | undefined;
+
+  /**
+   * Summary of all episodes.
+   *
+   * @generated from field: agentcontrol.v1.ReplaySummary summary = 2;
+   */
+  summary?: ReplaySummary | undefined;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ReplayResponse.
+ * Use `create(ReplayResponseSchema)` to create a new message.
+ */
+export declare const ReplayResponseSchema: GenMessage<ReplayResponse>;
+
+/**
+ * Result of one episode.
+ *
+ * @generated from message agentcontrol.v1.EpisodeResult
+ */
+export declare type EpisodeResult = Message<"agentcontrol.v1.EpisodeResult"> & {
+  /**
+   * Id of the episode.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Results of its calls, in their order.
+   *
+   * @generated from field: repeated agentcontrol.v1.StepResult steps = 2;
+   */
+  steps: StepResult[];
+};
+
+/**
+ * Describes the message agentcontrol.v1.EpisodeResult.
+ * Use `create(EpisodeResultSchema)` to create a new message.
+ */
+export declare const EpisodeResultSchema: GenMessage<EpisodeResult>;
+
+/**
+ * Result of one call.
+ *
+ * @generated from message agentcontrol.v1.StepResult
+ */
+export declare type StepResult = Message<"agentcontrol.v1.StepResult"> & {
+  /**
+   * Index of the step in the episode.
+   *
+   * @generated from field: int32 step = 1;
+   */
+  step: number;
+
+  /**
+   * Decision on it, before a person was asked.
+   *
+   * @generated from field: agentcontrol.v1.Decision decision = 2;
+   */
+  decision: Decision;
+
+  /**
+   * Step that determined the decision.
+   *
+   * @generated from field: agentcontrol.v1.DecisionPath decision_path = 3;
+   */
+  decisionPath: DecisionPath;
+
+  /**
+   * The mandate that determined it; unset otherwise.
+   *
+   * @generated from field: optional string policy_name = 4;
+   */
+  policyName?: string | undefined;
+
+  /**
+   * Reasons, most decisive first; at most 10.
+   *
+   * @generated from field: repeated agentcontrol.v1.Reason reasons = 5;
+   */
+  reasons: Reason[];
+
+  /**
+   * True if the call was made in the replay: it was allowed, or a person approved it.
+   *
+   * @generated from field: bool ran = 6;
+   */
+  ran: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.StepResult.
+ * Use `create(StepResultSchema)` to create a new message.
+ */
+export declare const StepResultSchema: GenMessage<StepResult>;
+
+/**
+ * Summary of a replay.
+ *
+ * @generated from message agentcontrol.v1.ReplaySummary
+ */
+export declare type ReplaySummary = Message<"agentcontrol.v1.ReplaySummary"> & {
+  /**
+   * Number of episodes.
+   *
+   * @generated from field: int32 episodes = 1;
+   */
+  episodes: number;
+
+  /**
+   * Number of calls.
+   *
+   * @generated from field: int32 calls = 2;
+   */
+  calls: number;
+
+  /**
+   * Number of allowed calls.
+   *
+   * @generated from field: int32 allowed = 3;
+   */
+  allowed: number;
+
+  /**
+   * Number of blocked calls.
+   *
+   * @generated from field: int32 blocked = 4;
+   */
+  blocked: number;
+
+  /**
+   * Number of calls about which a person was asked.
+   *
+   * @generated from field: int32 escalated = 5;
+   */
+  escalated: number;
+
+  /**
+   * SHA-256 over the decisions with their paths, and the codes, rules and arguments of their reasons, without ids and times; lower-case
+   * hexadecimal. The same request under the same rules gives the same digest.
+   *
+   * @generated from field: string digest = 6;
+   */
+  digest: string;
+
+  /**
+   * Digest of the policy set under which the episodes were decided.
+   *
+   * @generated from field: string policy_digest = 7;
+   */
+  policyDigest: string;
+
+  /**
+   * Version of the rules' semantics.
+   *
+   * @generated from field: string engine_version = 8;
+   */
+  engineVersion: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.ReplaySummary.
+ * Use `create(ReplaySummarySchema)` to create a new message.
+ */
+export declare const ReplaySummarySchema: GenMessage<ReplaySummary>;
+
+/**
  * Actions that were decided before the tested one.
  *
  * @generated from message agentcontrol.v1.PastAction
@@ -2661,6 +3140,72 @@ export enum ConditionSeen {
 export declare const ConditionSeenSchema: GenEnum<ConditionSeen>;
 
 /**
+ * Part of a step in the goal of an attack.
+ *
+ * @generated from enum agentcontrol.v1.StepRole
+ */
+export enum StepRole {
+  /**
+   * Not used.
+   *
+   * @generated from enum value: STEP_ROLE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Does what the attacker wants.
+   *
+   * @generated from enum value: STEP_ROLE_EFFECTIVE = 1;
+   */
+  EFFECTIVE = 1,
+
+  /**
+   * Prepares what the attacker wants.
+   *
+   * @generated from enum value: STEP_ROLE_STAGE = 2;
+   */
+  STAGE = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.StepRole.
+ */
+export declare const StepRoleSchema: GenEnum<StepRole>;
+
+/**
+ * Answer of the person who is asked about the steps of a replay.
+ *
+ * @generated from enum agentcontrol.v1.EscalatedSteps
+ */
+export enum EscalatedSteps {
+  /**
+   * In a request: RUN. Never returned.
+   *
+   * @generated from enum value: ESCALATED_STEPS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Approves each step, unless a label says that it belongs to an attack.
+   *
+   * @generated from enum value: ESCALATED_STEPS_RUN = 1;
+   */
+  RUN = 1,
+
+  /**
+   * Rejects each step.
+   *
+   * @generated from enum value: ESCALATED_STEPS_SKIP = 2;
+   */
+  SKIP = 2,
+}
+
+/**
+ * Describes the enum agentcontrol.v1.EscalatedSteps.
+ */
+export declare const EscalatedStepsSchema: GenEnum<EscalatedSteps>;
+
+/**
  * Agent of an action before the tested one.
  *
  * @generated from enum agentcontrol.v1.PastAgent
@@ -2878,6 +3423,20 @@ export declare const DryRunService: GenService<{
     methodKind: "unary";
     input: typeof FindBacktestRequestSchema;
     output: typeof FindBacktestResponseSchema;
+  },
+  /**
+   * Decides recorded sessions of agents again, step by step, under the rules in force, changed by drafts, lists and tools. Each episode
+   * has an agent, a session, counters and a clock of its own, which begin empty; nothing is written. What the agent was asked and what
+   * tools returned is observed as in a session of its own. Sends the result of each episode in the order of the request, and the
+   * summary last. Leaving the stream stops the work. A request has at most 4 MiB. MANDATE_INVALID when a draft does not compile,
+   * MANDATE_NOT_FOUND when it replaces a mandate that is not in force, SCHEMA_INVALID for a tool, PLAN_INVALID for a contract.
+   *
+   * @generated from rpc agentcontrol.v1.DryRunService.Replay
+   */
+  replay: {
+    methodKind: "server_streaming";
+    input: typeof ReplayRequestSchema;
+    output: typeof ReplayResponseSchema;
   },
   /**
    * Answers a question about the policy: what an agent may do, who may make a call, which limits apply, why a decision was

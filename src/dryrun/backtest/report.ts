@@ -5,7 +5,7 @@ import type { EscalationStatus } from "../../state/escalations.ts";
 import type { Replayed } from "./replay.ts";
 
 /** Version of the rules' semantics: changes when a rule would decide a recorded action differently. */
-const ENGINE_VERSION = "1";
+export const ENGINE_VERSION = "1";
 
 const DAY_MS = 86_400_000;
 /** Maximum number of days of a report, the last ones. */

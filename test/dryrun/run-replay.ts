@@ -1,0 +1,58 @@
+import type { Draft } from "../../src/dryrun/drafts.ts";
+import { DryRuns } from "../../src/dryrun/dry-runs.ts";
+import type { Episode } from "../../src/dryrun/episodes/episode.ts";
+import { REPLAYED_SESSION } from "../../src/dryrun/episodes/own-workspace.ts";
+import type { ReplaySummary } from "../../src/dryrun/episodes/replay-tally.ts";
+import { LongChecker } from "../../src/policy/long/checker.ts";
+import { ReadOnlyDatabase } from "../../src/store/transaction.ts";
+import { actionOf, type Replica } from "../support/harness.ts";
+
+/** A call of a tool with its arguments. */
+interface Call {
+  readonly tool: string;
+  readonly arguments: object;
+}
+
+/** Replays one episode of an agent in the workspace `default`, and returns the summary. */
+export async function replaySummary(
+  { logs, database }: Pick<Replica, "logs" | "database">,
+  agentId: string,
+  calls: readonly Call[],
+  drafts: readonly Draft[],
+): Promise<ReplaySummary> {
+  const checker = new LongChecker();
+  const dryRuns = new DryRuns({ logs, reads: new ReadOnlyDatabase(database.pool), checker });
+  const steps = calls.map(({ tool, arguments: args }, index) => ({
+    kind: "call" as const,
+    index,
+    action: actionOf({
+      agentId,
+      actionType: tool,
+      tool,
+      metadata: { arguments: args } as never,
+      sessionId: REPLAYED_SESSION,
+    }),
+    result: `result ${index}`,
+    isError: false,
+    isParallel: false,
+    role: undefined,
+    atMs: undefined,
+  }));
+  const episode: Episode = { id: "e", prompt: "pay", contract: undefined, steps };
+  const query = {
+    workspaceId: "default",
+    episodes: [episode],
+    drafts,
+    lists: [],
+    tools: [],
+    escalated: "run",
+    agentId,
+    signal: new AbortController().signal,
+  } as const;
+  try {
+    for await (const event of dryRuns.replay(query)) if (event.kind === "summary") return event.summary;
+  } finally {
+    await checker.close();
+  }
+  throw new Error("no summary");
+}
