@@ -62,6 +62,7 @@ export function reportFrom({ sinceMs, untilMs, agents, days, byPeople, ...report
     byPeople: peopleFrom(byPeople),
     semanticGuardsReplayed: false,
     semanticDecisions: BigInt(report.semanticDecisions),
+    provenanceNotReplayed: BigInt(report.provenanceNotReplayed),
     deterministicShare: report.deterministicShare,
     engineVersion: report.engineVersion,
     policyDigest: report.policyDigest,

@@ -13,9 +13,10 @@ import {
   type ProbeRequest,
   type ProbeResponseSchema,
   QuestionForm,
+  type SeenContent as SeenContentMessage,
   type TestRunSchema,
 } from "../../gen/agentcontrol/v1/dry_run_service_pb.js";
-import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { InterceptRequestSchema, ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { ListDraft } from "../../gen/agentcontrol/v1/list_service_pb.js";
 import { type AskedAction, ask } from "../dryrun/ask/ask.ts";
 import type { Form } from "../dryrun/ask/question.ts";
@@ -29,6 +30,7 @@ import { type MandateTestParts, MandateTests } from "../dryrun/mandate-tests.ts"
 import { preflight } from "../dryrun/preflight.ts";
 import { type Probe, probe } from "../dryrun/probe.ts";
 import type { TestRun } from "../dryrun/run-tests.ts";
+import type { SeenContent } from "../dryrun/supposed-knowledge.ts";
 import type { Seen, TracedCondition, TracedRule } from "../dryrun/trace.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { ActorNames } from "../registry/actor-names.ts";
@@ -115,14 +117,22 @@ const supposedFrom = ({ drafts, archives, lists }: SupposedMessage): Supposed =>
   lists: lists.map(listDraftFrom),
 });
 
+const seenFrom = ({ source, tool, content }: SeenContentMessage): SeenContent => ({
+  source: source === ObservationSource.PROMPT ? "prompt" : "result",
+  tool,
+  content,
+});
+
 function questionFrom(
   {
     drafts,
     lists,
+    seen,
     at,
   }: {
     readonly drafts: readonly MandateDraft[];
     readonly lists: readonly ListDraft[];
+    readonly seen: readonly SeenContentMessage[];
     readonly at?: Timestamp | undefined;
   },
   actions: readonly Action[],
@@ -133,6 +143,7 @@ function questionFrom(
     workspaceId: caller.workspaceId,
     agentId: caller.agentId,
     actions,
+    seen: seen.map(seenFrom),
     signal,
     drafts: drafts.map(draftOf),
     lists: lists.map(listDraftFrom),
@@ -155,7 +166,17 @@ function decidedFrom({ decision, path, policyName, reasons, policy }: Outcome) {
 
 const valueFrom = (value: JsonValue) => fromJson(ValueSchema, value);
 
-function conditionFrom({ condition, path, operator, expected, seen, value, holds, lists }: TracedCondition) {
+function conditionFrom({
+  condition,
+  path,
+  operator,
+  expected,
+  seen,
+  value,
+  holds,
+  lists,
+  values = [],
+}: TracedCondition) {
   return {
     condition,
     path,
@@ -163,6 +184,7 @@ function conditionFrom({ condition, path, operator, expected, seen, value, holds
     holds,
     seen: SEEN[seen],
     lists: lists.map(({ matched, ...list }) => ({ ...list, matched: [...matched] })),
+    values: values.map(({ sources, tools, fires }) => ({ sources: [...sources], tools: [...tools], fires })),
     ...(expected === undefined ? {} : { expected: valueFrom(expected) }),
     ...(value === undefined ? {} : { value: valueFrom(value) }),
   };

@@ -89,6 +89,7 @@ function showProgress({ io }: CommandInput, { replayed, total }: JsonRecord): vo
 
 function linesOf(report: JsonRecord): readonly string[] {
   const { since, until, replayed, unchanged, stricter, looser, semantic_decisions: semantic } = report;
+  const lacking = Number(report.provenance_not_replayed ?? 0);
   const people = recordOf(report.by_people);
   const agents = recordsOf(report.agents);
   const changed = agents.filter((agent) => Number(agent.looser) + Number(agent.stricter) > 0);
@@ -98,6 +99,7 @@ function linesOf(report: JsonRecord): readonly string[] {
     `  stricter   ${stricter}${byText(recordOf(report.stricter_by))}`,
     `  unchanged  ${unchanged}`,
     ...(Number(semantic) === 0 ? [] : [`  left out   ${semantic}, which a semantic rule covers`]),
+    ...(lacking === 0 ? [] : [`  without    the verdicts of provenance rules that are new: ${lacking}`]),
     ...(Number(stricter) === 0
       ? []
       : [

@@ -9,6 +9,7 @@ import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { type BacktestEvent, type BacktestQuery, backtest } from "./backtest/backtest.ts";
 import { type ReplayEvent, type ReplayQuery, replayEpisodes } from "./episodes/replay-episodes.ts";
 import { OwnStates, type Supposition } from "./own-state.ts";
+import type { SeenContent } from "./supposed-knowledge.ts";
 
 /** Query of a dry run. */
 export interface Question extends Supposition {
@@ -16,6 +17,8 @@ export interface Question extends Supposition {
   /** Agent that asks. Default: the caller is none. */
   readonly agentId?: string | null | undefined;
   readonly actions: readonly Action[];
+  /** Contents that the session of the actions has seen, in place of what it observed. Default: none. */
+  readonly seen?: readonly SeenContent[];
   /** Aborts when the caller leaves. */
   readonly signal: AbortSignal;
 }

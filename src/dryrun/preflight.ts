@@ -9,6 +9,7 @@ import { jsonBytes } from "../registry/page.ts";
 import type { Action, Outcome } from "../state/types.ts";
 import { decideInTurn } from "./decide-in-turn.ts";
 import type { DryRuns, Question } from "./dry-runs.ts";
+import { withSeen } from "./supposed-knowledge.ts";
 
 /** An argument that a tool's schema declares, and whether a step gives it. */
 export interface GivenArgument extends FlattenedArgument {
@@ -35,7 +36,8 @@ export interface Preflight {
 export async function preflight(dryRuns: DryRuns, question: Question): Promise<Preflight> {
   const { outcomes, seq, atMs } = await dryRuns.run(
     question,
-    function* (state, actions, nowMs) {
+    function* (state, given, nowMs) {
+      const actions = yield* withSeen(state, given, question.seen ?? []);
       return { outcomes: yield* decideInTurn(state, actions, nowMs), seq: state.seq, atMs: nowMs };
     },
     ({ outcomes }) => outcomes,

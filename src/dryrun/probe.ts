@@ -2,6 +2,7 @@ import type { Outcome } from "../state/types.ts";
 import { decideInTurn } from "./decide-in-turn.ts";
 import type { DryRuns, Question } from "./dry-runs.ts";
 import { type NearestAllow, nearestAllow } from "./nearest-allow.ts";
+import { withSeen } from "./supposed-knowledge.ts";
 import { type Trace, trace } from "./trace.ts";
 
 /** Outcome of one action, with its reasons. */
@@ -19,7 +20,8 @@ export interface Probe {
 export function probe(dryRuns: DryRuns, question: Question): Promise<Probe> {
   return dryRuns.run(
     question,
-    function* (state, actions, nowMs) {
+    function* (state, given, nowMs) {
+      const actions = yield* withSeen(state, given, question.seen ?? []);
       const [action] = actions;
       const [outcome] = yield* decideInTurn(state, actions, nowMs);
       if (action === undefined || outcome === undefined) throw new Error("a probe is of one action");

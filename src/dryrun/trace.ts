@@ -24,6 +24,7 @@ import type { CompiledWhen } from "../policy/when/compile-when.ts";
 import { valueOfRead } from "../policy/when/read-value.ts";
 import type { Action } from "../state/types.ts";
 import type { StateJournal, WorkspaceState } from "../state/workspace.ts";
+import { type TracedValue, traceProvenance } from "./trace-provenance.ts";
 
 /** State of a value that a rule compares; the words of the proto enum `ConditionSeen`. */
 export type Seen = "present" | "missing" | "wrong_type" | "other_currency";
@@ -39,6 +40,8 @@ export interface TracedCondition {
   readonly holds: boolean;
   /** The lists that it looked into. */
   readonly lists: readonly UsedList[];
+  /** Origins of the values of a provenance rule's argument. Default: none. */
+  readonly values?: readonly TracedValue[];
 }
 
 /** Evaluation of an action by one rule. */
@@ -220,6 +223,7 @@ function conditionsOf(
       return { ...traceCondition(rule, index, conditions[index], result, sources(result, index)), lists };
     });
   }
+  if (rule.provenance !== undefined) return traceProvenance(rule, rule.provenance, context);
   const whole = wholeRule(rule, context);
   if (whole === undefined) return [];
   return [{ condition: rule.path, seen: "present", ...whole, holds: finding !== undefined, lists: [] }];

@@ -285,6 +285,11 @@ export interface EvaluationContext {
   readonly planState?: PlanState;
   /** Values that the action's session observed. Default: the action has no session that observed any. */
   readonly knowledge?: SessionKnowledge | undefined;
+  /**
+   * Returns the findings of a provenance rule as they were recorded, in place of the session's knowledge; undefined for a rule that is
+   * checked. Default: all are checked.
+   */
+  readonly recordedProvenance?: ((spec: ProvenanceSpec) => readonly Finding[] | undefined) | undefined;
   /** Lists the values that the intent contracts which cover the action name; called when a rule first asks. Default: none. */
   readonly contractLiterals?: (() => readonly JsonValue[]) | undefined;
   /** Lenders of the authority, the principal first. Mandates scoped to them apply too. Default: none. */

@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { LongAnswers } from "../policy/checks.ts";
 import type { ReasonCode } from "../policy/reason-codes.ts";
 import type { Decision, GuardAnswer, PolicyResult, ToolSchema } from "../policy/types.ts";
-import type { ValueKind } from "../provenance/sources.ts";
+import type { SessionKnowledge, ValueKind } from "../provenance/sources.ts";
 import type { TracePlace } from "../tracing/trace-context.ts";
 import type { AgentStatus } from "./agents.ts";
 import type { SealedDemand } from "./control-changes.ts";
@@ -101,6 +101,8 @@ export interface Action {
   readonly longAnswers?: LongAnswers | undefined;
   /** Reason why the tool gateway makes this call in no case: its tool's definition is not in force. Default: no such reason. */
   readonly refusal?: DecisionReason;
+  /** Values that a dry run supposes its session to know. Default: those that the session observed. */
+  readonly knowledge?: SessionKnowledge;
   /** True if the decision changes no trust, whichever it is. Default false. */
   readonly keepsTrust?: boolean;
   /** Id under which the caller claims the action if it is allowed: a UUID in lower case. Default: the caller claims nothing. */

@@ -5,7 +5,7 @@ import {
   OutsideContract,
   type PlanStepSchema,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
-import { GetDecisionResponseSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { GetDecisionResponseSchema, ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ConditionsSchema, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { assertAnswers } from "../../src/verify/contradictions.ts";
@@ -90,6 +90,39 @@ describe("a plan", () => {
     await test.authority.endIntentContract({ intentContractId });
     const { intentContract: ended } = await test.authority.getIntentContract({ intentContractId });
     expect([ended?.actions, ended?.steps.map(({ calls }) => calls)]).to.deep.equal([3n, [1n, 2n]]);
+  });
+
+  it("gives the literals that its conditions name to rules that trust contracts, while it is in force.", async () => {
+    const agentId = await test.agent("a");
+    const conditions = fromJson(ConditionsSchema, {
+      arguments: [{ path: "to", kind: "VALUE_KIND_DESTINATION" }],
+      trusted: ["contract"],
+    });
+    const rules = [{ type: RuleType.PROVENANCE, tool: "pay", decision: Decision.ESCALATE, conditions }];
+    await test.mandates.createMandate({ name: `origin ${agentId}`, scope: Scope.AGENT, agentId, rules });
+    const sessionId = await session(agentId);
+    await test.enforcement.observe({ sessionId, source: ObservationSource.PROMPT, content: "Pay the bills" });
+    const pay = (to: string) => tell(call(agentId, "pay", { to }, { sessionId }));
+    const asked = "escalate policy PROVENANCE_NOT_TRUSTED";
+    expect(await pay("bob")).to.equal(asked);
+    const steps = [
+      { tool: "send", conditions: to("bob") },
+      { tool: "read", conditions: where("to", "!=", "eve") },
+      {
+        tool: "read",
+        conditions: fromJson(ConditionsSchema, { rules: [{ field: "to", operator: "in", value: ["ann"] }] }),
+      },
+    ];
+    const outside = { sessionId, outside: OutsideContract.RULES };
+    const intentContractId = await plan(agentId, steps, outside);
+    for (const each of ["bob", " BOB", "ann"]) expect(await pay(each)).to.equal("allow default DEFAULT");
+    expect(await pay("eve")).to.equal(asked);
+    // The contract covers the session alone, not every action of the agent.
+    const other = await session(agentId);
+    await test.enforcement.observe({ sessionId: other, source: ObservationSource.PROMPT, content: "Pay the bills" });
+    expect(await tell(call(agentId, "pay", { to: "bob" }, { sessionId: other }))).to.equal(asked);
+    await test.authority.endIntentContract({ intentContractId });
+    expect(await pay("bob")).to.equal(asked);
   });
 
   it("counts no call that a mandate refuses, or that is asked for again.", async () => {

@@ -6,9 +6,9 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 import type { CollectiveLimit, Decision, DecisionPath, OutcomeStatus, Reason, Scope } from "./resources_pb.js";
 import type { MandateMode, Rule, RuleType } from "./mandate_service_pb.js";
+import type { ObservationSource, UsedList } from "./enforcement_service_pb.js";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 import type { ListDraft } from "./list_service_pb.js";
-import type { UsedList } from "./enforcement_service_pb.js";
 import type { OutsideContract, PlanStep } from "./authority_service_pb.js";
 import type { ToolProvenance } from "./tool_service_pb.js";
 
@@ -171,6 +171,41 @@ export declare type HypotheticalAction = Message<"agentcontrol.v1.HypotheticalAc
 export declare const HypotheticalActionSchema: GenMessage<HypotheticalAction>;
 
 /**
+ * Content that a dry run supposes to be seen in a session.
+ *
+ * @generated from message agentcontrol.v1.SeenContent
+ */
+export declare type SeenContent = Message<"agentcontrol.v1.SeenContent"> & {
+  /**
+   * Kind of the content.
+   *
+   * @generated from field: agentcontrol.v1.ObservationSource source = 1;
+   */
+  source: ObservationSource;
+
+  /**
+   * Tool of the allowed call that returned a result. Its registration says what of the result is trusted. Absent for a prompt, and for a
+   * result all of whose values are untrusted.
+   *
+   * @generated from field: optional string tool = 2;
+   */
+  tool?: string | undefined;
+
+  /**
+   * The content: text, or the text of JSON. At most 1 MiB.
+   *
+   * @generated from field: string content = 3;
+   */
+  content: string;
+};
+
+/**
+ * Describes the message agentcontrol.v1.SeenContent.
+ * Use `create(SeenContentSchema)` to create a new message.
+ */
+export declare const SeenContentSchema: GenMessage<SeenContent>;
+
+/**
  * Request of Preflight.
  *
  * @generated from message agentcontrol.v1.PreflightRequest
@@ -210,6 +245,14 @@ export declare type PreflightRequest = Message<"agentcontrol.v1.PreflightRequest
    * @generated from field: repeated agentcontrol.v1.ListDraft lists = 5;
    */
   lists: ListDraft[];
+
+  /**
+   * Contents that the session of the agent has seen, in place of what it observed, at most 50: rules of type `provenance` look for values in
+   * them. Absent: what the session of each step's `session_id` observed.
+   *
+   * @generated from field: repeated agentcontrol.v1.SeenContent seen = 6;
+   */
+  seen: SeenContent[];
 };
 
 /**
@@ -562,6 +605,14 @@ export declare type ProbeRequest = Message<"agentcontrol.v1.ProbeRequest"> & {
    * @generated from field: repeated agentcontrol.v1.ListDraft lists = 13;
    */
   lists: ListDraft[];
+
+  /**
+   * Contents that the session of the agent has seen, in place of what it observed, at most 50: rules of type `provenance` look for values in
+   * them. Absent: what the session of `session_id` observed.
+   *
+   * @generated from field: repeated agentcontrol.v1.SeenContent seen = 14;
+   */
+  seen: SeenContent[];
 };
 
 /**
@@ -782,8 +833,8 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
   path: string;
 
   /**
-   * The comparison: an operator of a condition, else `matches`, `below`, `above`, `completes`, `within`, `outside`, `fits`
-   * or `violates`. Of a `when`: `is_true`, and `reads` for its values.
+   * The comparison: an operator of a condition, else `matches`, `below`, `above`, `completes`, `within`, `outside`, `fits`,
+   * `violates`, `not_trusted` or `seen_untrusted`. Of a `when`: `is_true`, and `reads` for its values.
    *
    * @generated from field: string operator = 3;
    */
@@ -823,6 +874,13 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
    * @generated from field: repeated agentcontrol.v1.UsedList lists = 8;
    */
   lists: UsedList[];
+
+  /**
+   * Of an argument of a `provenance` rule: where each of its values comes from, at most 100 of them. Values themselves are not shown.
+   *
+   * @generated from field: repeated agentcontrol.v1.TracedValue values = 9;
+   */
+  values: TracedValue[];
 };
 
 /**
@@ -830,6 +888,41 @@ export declare type TracedCondition = Message<"agentcontrol.v1.TracedCondition">
  * Use `create(TracedConditionSchema)` to create a new message.
  */
 export declare const TracedConditionSchema: GenMessage<TracedCondition>;
+
+/**
+ * Origin of one value of an argument.
+ *
+ * @generated from message agentcontrol.v1.TracedValue
+ */
+export declare type TracedValue = Message<"agentcontrol.v1.TracedValue"> & {
+  /**
+   * Sources in which it, or a part of it, stands: `prompt`, `lookup`, `session` and `untrusted`, then the trusted ones of the rule that have
+   * it: `contract`, `approved`, `list:NAME`. Empty for a value that stands nowhere.
+   *
+   * @generated from field: repeated string sources = 1;
+   */
+  sources: string[];
+
+  /**
+   * Tools in whose results or calls it was seen, at most 20.
+   *
+   * @generated from field: repeated string tools = 2;
+   */
+  tools: string[];
+
+  /**
+   * True if the rule fires on it.
+   *
+   * @generated from field: bool fires = 3;
+   */
+  fires: boolean;
+};
+
+/**
+ * Describes the message agentcontrol.v1.TracedValue.
+ * Use `create(TracedValueSchema)` to create a new message.
+ */
+export declare const TracedValueSchema: GenMessage<TracedValue>;
 
 /**
  * A change of one argument with which the action was allowed.
@@ -1454,6 +1547,14 @@ export declare type BacktestReport = Message<"agentcontrol.v1.BacktestReport"> &
    * @generated from field: optional string backtest_id = 19;
    */
   backtestId?: string | undefined;
+
+  /**
+   * Decisions in sessions that a `provenance` rule covers which was not in force then: the rule counts as if it did not fire, since the log
+   * does not keep what sessions observed. Verdicts of rules that were in force are those of the log.
+   *
+   * @generated from field: int64 provenance_not_replayed = 20;
+   */
+  provenanceNotReplayed: bigint;
 };
 
 /**

@@ -164,7 +164,12 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
 /** Joins a decision with the one that it is compared with: without the drafts, or as it was recorded. */
 function comparedWith(replayed: Replayed, before: Replayed | undefined): Compared {
   const was = before?.now ?? replayed.body.decision;
-  return { ...replayed, was, isSemantic: replayed.isSemantic || before?.isSemantic === true };
+  return {
+    ...replayed,
+    was,
+    isSemantic: replayed.isSemantic || before?.isSemantic === true,
+    lacksProvenance: replayed.lacksProvenance || before?.lacksProvenance === true,
+  };
 }
 
 function changeFrom(

@@ -31,6 +31,12 @@ import {
 import { type DecisionPath, EntryKind } from "../../state/types.ts";
 import { requireCounters, type WorkspaceState } from "../../state/workspace.ts";
 import type { Reader } from "../../store/transaction.ts";
+import {
+  type ProvenanceRules,
+  provenanceRules,
+  type RecordedProvenance,
+  recordedProvenance,
+} from "./recorded-provenance.ts";
 import type { AuthorityFact, PlacedChange, StretchEntry } from "./stretch.ts";
 
 /** A recorded decision, parsed. */
@@ -45,6 +51,8 @@ export interface Replayed {
   readonly now: Decision;
   /** True if a semantic rule covers the action, then or now. */
   readonly isSemantic: boolean;
+  /** True if a provenance rule covers the action of which the log has no verdict. */
+  readonly lacksProvenance: boolean;
   readonly reasons: readonly PolicyReason[];
 }
 
@@ -91,6 +99,7 @@ const isMembership = ({ type }: PlacedChange["change"]): boolean => type.startsW
 export class Replay {
   readonly #state: WorkspaceState;
   readonly #policies: PolicySet;
+  readonly #provenanceRules: ProvenanceRules;
   readonly #facts = new Map<string, AuthorityFact>();
   /** Agents whose trust at the beginning is known. */
   readonly #started = new Set<string>();
@@ -110,6 +119,7 @@ export class Replay {
     const budgets = new BudgetPots(departments, own.workspaceId, kept);
     this.#state = { ...own, ...from, departments, windows, sequences, budgets };
     this.#policies = own.policies.policySet();
+    this.#provenanceRules = provenanceRules(own.policies);
     this.#fromSeq = from.seq;
     this.#longestBudgetMs = Math.max(0, ...own.policies.budgets().map(({ windowMs }) => windowMs));
     requireCounters(this.#state, from.seq);
@@ -177,11 +187,12 @@ export class Replay {
     const isCounted = entry.kind === EntryKind.DECISION;
     this.#startTrust(body);
     const isFact = FACTS.has(body.decision_path) || !isCounted;
-    const policy = isFact ? undefined : await this.#evaluate(recorded, longChecks);
+    const provenance = recordedProvenance(this.#provenanceRules, recorded);
+    const policy = isFact ? undefined : await this.#evaluate(recorded, provenance, longChecks);
     const now = policy === undefined ? body.decision : this.#decisionFrom(policy, body);
     if (isCounted) this.#fold(recorded, now);
     const isSemantic = (policy?.guards.length ?? 0) > 0 || (body.guards?.length ?? 0) > 0;
-    return { body, now, isSemantic, reasons: policy?.reasons ?? [] };
+    return { body, now, isSemantic, lacksProvenance: provenance.isMissing(), reasons: policy?.reasons ?? [] };
   }
 
   #startTrust({ action, trust }: DecisionBody): void {
@@ -191,13 +202,21 @@ export class Replay {
     agent.trustTenths = Math.round(trust.before * 10);
   }
 
-  async #evaluate(recorded: Recorded, longChecks: MakeLongChecks): Promise<PolicyResult> {
-    const policy = this.#policies.evaluate(this.#contextOf(recorded));
+  async #evaluate(
+    recorded: Recorded,
+    { findingsOf }: RecordedProvenance,
+    longChecks: MakeLongChecks,
+  ): Promise<PolicyResult> {
+    const contextOf = (answers?: LongAnswers): EvaluationContext => ({
+      ...this.#contextOf(recorded, answers),
+      recordedProvenance: findingsOf,
+    });
+    const policy = this.#policies.evaluate(contextOf());
     if (policy.missingChecks.length === 0) return policy;
-    return this.#policies.evaluate(this.#contextOf(recorded, await longChecks(policy.missingChecks)));
+    return this.#policies.evaluate(contextOf(await longChecks(policy.missingChecks)));
   }
 
-  #contextOf({ entry, body }: Recorded, answers?: LongAnswers): EvaluationContext {
+  #contextOf({ entry, body }: Recorded, answers: LongAnswers | undefined): EvaluationContext {
     const { agents, policies, settings, sequences, budgets } = this.#state;
     const { action } = body;
     const agent = agents.get(action.agent_id);

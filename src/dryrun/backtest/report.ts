@@ -77,6 +77,7 @@ export interface Report extends Readonly<Tally> {
   readonly days: readonly DayReport[];
   readonly byPeople: ByPeople;
   readonly semanticDecisions: number;
+  readonly provenanceNotReplayed: number;
   readonly deterministicShare: number;
   readonly engineVersion: string;
   readonly policyDigest: string;
@@ -111,12 +112,13 @@ export class ReportBuilder {
   };
   readonly #days = new Map<number, Tally>();
   #semantic = 0;
+  #lackingProvenance = 0;
   #sinceMs: number | undefined;
   #untilMs: number | undefined;
   #asked: AskedDecision[] = [];
 
   /** Counts one decision, and compares it with what it was. */
-  add({ body, was, now, isSemantic }: Compared, atMs: number): Comparison {
+  add({ body, was, now, isSemantic, lacksProvenance }: Compared, atMs: number): Comparison {
     this.#sinceMs ??= atMs;
     this.#untilMs = atMs;
     const agent = this.#agentOf(body.action.agent_id);
@@ -124,6 +126,7 @@ export class ReportBuilder {
     agent.replayed += 1;
     const day = this.#dayOf(atMs);
     day.replayed += 1;
+    if (lacksProvenance) this.#lackingProvenance += 1;
     if (isSemantic) {
       this.#semantic += 1;
       return "semantic";
@@ -170,6 +173,7 @@ export class ReportBuilder {
       stricter,
       looser,
       semanticDecisions,
+      provenanceNotReplayed: this.#lackingProvenance,
       ...this.#all,
       sinceMs: this.#sinceMs,
       untilMs: this.#untilMs,

@@ -45,16 +45,15 @@ export const compileProvenance: RuleBodyCompiler = (draft) => {
   return {
     provenance: spec,
     check: (context) => {
-      const findings = untrustedArguments(spec, context).map(
-        ({ index, argument, code, message }): Finding => ({
+      const findings = (): readonly Finding[] =>
+        untrustedArguments(spec, context).map(({ index, argument, code, message }) => ({
           code,
           message: describe(draft.rule, message),
           rule: `${path}.conditions.arguments[${index}]`,
           argument: argument.path,
           valueKind: argument.kind,
-        }),
-      );
-      const [first, ...others] = findings;
+        }));
+      const [first, ...others] = context.recordedProvenance?.(spec) ?? findings();
       return first && { ...first, others };
     },
   };

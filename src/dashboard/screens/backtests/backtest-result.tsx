@@ -78,6 +78,7 @@ export interface BacktestResultProps {
 /** Report of a backtest, looser decisions first. Each number of changed decisions lists them. */
 export function BacktestResult({ report, changes }: BacktestResultProps) {
   const { replayed, looser, stricter, unchanged, semanticDecisions, deterministicShare, byPeople, agents } = report;
+  const { provenanceNotReplayed } = report;
   const [selection, setSelection] = useState<Selection>({});
   const listed = useMemo(() => listedOf(selection, changes, byPeople), [changes, selection, byPeople]);
   const select = (next: Selection): void => setSelection(isSame(next, selection) ? {} : next);
@@ -109,6 +110,12 @@ export function BacktestResult({ report, changes }: BacktestResultProps) {
         <p className="hint">
           {semanticDecisions.toLocaleString("en")} that a semantic rule covers are left out, since no model is asked;
           the other {(deterministicShare * 100).toFixed(1)} % are exact.
+        </p>
+      )}
+      {provenanceNotReplayed === 0n ? null : (
+        <p className="hint">
+          For {provenanceNotReplayed.toLocaleString("en")} a provenance rule is new: it counts as silent, since the log
+          does not keep what sessions observed.
         </p>
       )}
       {stricter === 0n || byPeople === undefined ? null : (
