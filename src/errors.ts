@@ -165,6 +165,7 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
       ErrorReason.ORIGIN_NOT_ALLOWED,
       ErrorReason.SCOPE_MISSING,
       ErrorReason.PROMPT_FROM_OPERATOR,
+      ErrorReason.OPERATOR_NEEDED,
     ],
   ],
   [
@@ -247,7 +248,13 @@ const REASONS_BY_CODE: readonly (readonly [Code, readonly ErrorReason[]])[] = [
   [Code.OutOfRange, [ErrorReason.OUTSIDE_LOG]],
   [
     Code.ResourceExhausted,
-    [ErrorReason.OVERLOADED, ErrorReason.BODY_TOO_LARGE, ErrorReason.TOO_MANY_WRONG_KEYS, ErrorReason.RATE_LIMITED],
+    [
+      ErrorReason.OVERLOADED,
+      ErrorReason.BODY_TOO_LARGE,
+      ErrorReason.TOO_MANY_WRONG_KEYS,
+      ErrorReason.RATE_LIMITED,
+      ErrorReason.TOO_MANY_SESSIONS,
+    ],
   ],
   [Code.Canceled, [ErrorReason.CANCELLED]],
   [Code.DeadlineExceeded, [ErrorReason.DEADLINE_EXCEEDED, ErrorReason.REQUEST_TIMED_OUT]],

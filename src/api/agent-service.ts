@@ -9,7 +9,6 @@ import {
   type TrustChangeSchema,
   type WatchAgentResponseSchema,
 } from "../../gen/agentcontrol/v1/agent_service_pb.js";
-import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
 import { ActorNames } from "../registry/actor-names.ts";
@@ -27,7 +26,7 @@ import { listDecisionReceipts, readLastActions } from "../registry/decisions.ts"
 import { getDepartment } from "../registry/departments.ts";
 import type { AgentState } from "../state/agents.ts";
 import type { Database } from "../store/database.ts";
-import type { Caller } from "./context.ts";
+import { assertMayUseAgent } from "./bound-agent.ts";
 import { agentOrderMapping, agentRequirementMapping, agentStatusMapping } from "./enum-mapping.ts";
 import { optionalTimestamp } from "./field-values.ts";
 import { namePageFrom, pageFrom } from "./paging.ts";
@@ -101,13 +100,6 @@ function trustChangeFrom({ body }: DecisionReceipt): MessageInitShape<typeof Tru
     decisionId: body.decision_id,
     cause: CAUSES[body.decision],
   };
-}
-
-/** Throws AGENT_NOT_ALLOWED when the caller's key is bound to a different agent than the request names. */
-function assertMayUseAgent({ agentId: bound }: Caller, agentId: string): void {
-  if (bound === null || bound === agentId) return;
-  const message = `the key is bound to agent \`${bound}\` and the request names \`${agentId}\``;
-  throw new ControlPlaneError(ErrorReason.AGENT_NOT_ALLOWED, message, { agent_id: agentId, bound_agent_id: bound });
 }
 
 /** Creates the functions of AgentService. */

@@ -1,5 +1,6 @@
 import { fromJson, type JsonObject, type MessageInitShape, toJson } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import {
   AuthorityService,
   type CreateCredentialRequest,
@@ -22,6 +23,7 @@ import {
 import { ConditionsSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { type AuthorityView, endAuthority, getAuthority, listAuthority } from "../authority/existing-authority.ts";
 import { verifyFederationToken } from "../authority/federation-token.ts";
+import { authorityNotFound } from "../authority/kind-traits.ts";
 import {
   type AuthorityDraft,
   createAuthority,
@@ -35,6 +37,7 @@ import { observationsOf } from "../observation/observed-numbers.ts";
 import type { Authenticator } from "../registry/authenticator.ts";
 import type { AuthorityKind, SealedPlanStep } from "../state/control-changes.ts";
 import type { Database } from "../store/database.ts";
+import { assertMayUseAgent } from "./bound-agent.ts";
 import type { CallContext } from "./context.ts";
 import { authorityStatusMapping, decisionMapping, outsideContractMapping } from "./enum-mapping.ts";
 import { optionalNumber, optionalTimestamp, trustTenths } from "./field-values.ts";
@@ -85,7 +88,9 @@ class AuthorityCalls {
   }
 
   async create(draft: AuthorityDraft, { caller }: CallContext): Promise<AuthorityView> {
-    return createAuthority(await this.#options.logs.of(caller.workspaceId), caller.keyId, draft);
+    if (draft.agentId !== null) assertMayUseAgent(caller, draft.agentId);
+    const isByAgent = caller.role === Role.AGENT;
+    return createAuthority(await this.#options.logs.of(caller.workspaceId), caller.keyId, { ...draft, isByAgent });
   }
 
   async createCredential(draft: AuthorityDraft, { caller }: CallContext) {
@@ -97,8 +102,10 @@ class AuthorityCalls {
     return createFederationToken(await logs.of(caller.workspaceId), caller.keyId, draft, keys);
   }
 
-  get(kind: AuthorityKind, id: string, { caller }: CallContext): Promise<AuthorityView> {
-    return getAuthority(this.#options, caller.workspaceId, kind, id);
+  async get(kind: AuthorityKind, id: string, { caller }: CallContext): Promise<AuthorityView> {
+    const view = await getAuthority(this.#options, caller.workspaceId, kind, id);
+    if (caller.agentId !== null && caller.agentId !== view.sealed.agent_id) throw authorityNotFound(kind, id);
+    return view;
   }
 
   /** Reads what a session observed, and which intent contract covers it. */
@@ -125,7 +132,8 @@ class AuthorityCalls {
 
   async end(kind: AuthorityKind, id: string, { caller }: CallContext): Promise<AuthorityView> {
     const { logs, authenticator } = this.#options;
-    const view = await endAuthority(await logs.of(caller.workspaceId), caller.keyId, { kind, id });
+    const agent = caller.role === Role.AGENT ? caller : undefined;
+    const view = await endAuthority(await logs.of(caller.workspaceId), caller.keyId, { kind, id }, agent);
     if (kind === "credential" || kind === "federation_token") authenticator.forget(caller.workspaceId);
     return view;
   }
@@ -156,7 +164,8 @@ function sessionDraft({ agentId, purpose, ttlSeconds }: CreateSessionRequest): A
 
 function sessionFrom(view: AuthorityView): MessageInitShape<typeof SessionSchema> {
   const { id, text = "" } = view.sealed;
-  return { sessionId: id, agentId: agentIdOf(view), purpose: text, ...commonFields(view) };
+  const byAgent = view.sealed.by_agent === true;
+  return { sessionId: id, agentId: agentIdOf(view), purpose: text, byAgent, ...commonFields(view) };
 }
 
 function credentialFunctions(calls: AuthorityCalls) {
@@ -325,6 +334,7 @@ function intentContractFrom(view: AuthorityView): MessageInitShape<typeof Intent
     steps: steps.map((step, index) => planStepFrom(step, view.stepCalls[index] ?? 0)),
     sessionId,
     outside: outsideContractMapping.toProto[outside],
+    byAgent: view.sealed.by_agent === true,
     ...commonFields(view),
   };
 }

@@ -184,8 +184,8 @@ function contractsFrom({ contracts, intent_contract_id: named, authority = [] }:
   if (contracts === undefined) {
     return named !== undefined && authority.includes(named) ? [{ intentContractId: named, inside: true }] : [];
   }
-  return contracts.map(({ intent_contract_id: intentContractId, outside, step }) => {
-    return { intentContractId, inside: outside !== true, step };
+  return contracts.map(({ intent_contract_id: intentContractId, outside, step, by_agent }) => {
+    return { intentContractId, inside: outside !== true, step, byAgent: by_agent === true };
   });
 }
 

@@ -7,6 +7,7 @@ import type { AuthorityKind, SealedAuthority } from "../state/control-changes.ts
 import type { WorkspaceState } from "../state/workspace.ts";
 import { type Database, stored } from "../store/database.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
+import { assertAgentMayEnd, type EndingAgent } from "./by-agent.ts";
 import { authorityNotFound } from "./kind-traits.ts";
 
 /** A piece of authority as it is shown. */
@@ -151,14 +152,21 @@ async function endNow(scope: ChangeScope, row: AuthorityRow): Promise<AuthorityV
 
 /**
  * Ends a piece of authority, and with a grant its child grants, from the next decision on; nothing is sealed if it has
- * ended. Throws AUTHORITY_NOT_FOUND, also for an id of another kind. For a credential or token the caller MUST make its
+ * ended. `agent`: the agent that ends it, default none. Throws AUTHORITY_NOT_FOUND, also for an id of another kind, and OPERATOR_NEEDED for
+ * what an agent did not make itself. For a credential or token the caller MUST make its
  * authenticator forget the workspace.
  */
-export function endAuthority(log: WorkspaceLog, by: string, { kind, id }: AuthorityName): Promise<AuthorityView> {
+export function endAuthority(
+  log: WorkspaceLog,
+  by: string,
+  { kind, id }: AuthorityName,
+  agent?: EndingAgent,
+): Promise<AuthorityView> {
   return log.change(by, async (scope) => {
     const { transaction, state, nowMs } = scope;
     const row = await transaction.findOne(AuthorityEntity, { workspaceId: state.workspaceId, id, kind });
     if (row === null) throw authorityNotFound(kind, id);
+    if (agent !== undefined) assertAgentMayEnd(agent, row.sealed as SealedAuthority);
     return (row.endedAtMs ?? null) === null ? endNow(scope, row) : viewFrom(row, state, nowMs);
   });
 }

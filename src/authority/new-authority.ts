@@ -10,6 +10,7 @@ import type { AuthorityItem } from "../state/authority.ts";
 import type { AuthorityKind, OutsideContract, SealedAuthority, SealedPlanStep } from "../state/control-changes.ts";
 import { AuthorityEntity, type AuthorityRow } from "../store/entities.ts";
 import { createId } from "../store/ids.ts";
+import { assertAgentMayMake, assertRoomForSession } from "./by-agent.ts";
 import { type AuthorityView, viewFrom } from "./existing-authority.ts";
 import { signFederationToken, type TokenSigner } from "./federation-token.ts";
 import { KIND_TRAITS } from "./kind-traits.ts";
@@ -21,6 +22,8 @@ export interface AuthorityDraft {
   readonly kind: AuthorityKind;
   /** The agent that may use it: a grant's grantee. Null for an MCP tool policy that holds for every agent. */
   readonly agentId: string | null;
+  /** True if the agent makes it for itself: a session, or a contract of one. Default false. */
+  readonly isByAgent?: boolean | undefined;
   /** Lifetime; undefined for the kind's default, or for the parent grant's expiry. */
   readonly lastsSeconds?: number | undefined;
   /** Maximum number of actions allowed under it; undefined: unlimited. */
@@ -98,6 +101,7 @@ const mapped = <T, R>(value: T | undefined, from: (value: T) => R): R | undefine
 /** Checks the fields that need no state, and returns the fields to seal. Throws INVALID_FIELD. */
 function requestedFrom(draft: AuthorityDraft): RequestedAuthority {
   const { kind, agentId, grantorAgentId } = draft;
+  if (draft.isByAgent === true) assertAgentMayMake(draft);
   const { textField, actionTypesField = "action_types" } = KIND_TRAITS[kind];
   if (grantorAgentId !== undefined && grantorAgentId === agentId) {
     throw invalidField("grantee_agent_id", "must be another agent than the grantor");
@@ -105,6 +109,7 @@ function requestedFrom(draft: AuthorityDraft): RequestedAuthority {
   return withoutUndefined<RequestedAuthority>({
     kind,
     agent_id: agentId,
+    by_agent: draft.isByAgent === true ? true : undefined,
     max_uses: draft.maxUses ?? null,
     text: optionalText(textField, draft.text),
     action_types: mapped(draft.actionTypes, (patterns) => checkedPatterns(actionTypesField, patterns)),
@@ -181,6 +186,7 @@ async function checkedAuthority(
 ): Promise<SealedAuthority> {
   const { grantorAgentId, agentId, parentGrantId } = draft;
   for (const id of [grantorAgentId, agentId]) if (typeof id === "string") assertActive(scope, id);
+  if (draft.kind === "session" && draft.isByAgent === true) assertRoomForSession(scope, agentId ?? "");
   const parent = parentGrantId === undefined ? undefined : await getParentGrant(scope, parentGrantId);
   const session = draft.sessionId === undefined ? undefined : coverableSession(scope, draft, draft.sessionId);
   assertPlanCompiles(scope, draft.steps ?? []);

@@ -72,16 +72,18 @@ export function checkContracts(
     const checked = checkContract(attempt, contract, contextOf);
     if (checked.kind === "refused") return checked;
     const { isInside, step, reason } = checked;
-    contracts.push({ contractId: contract.sealed.id, isInside, step });
+    contracts.push({ contractId: contract.sealed.id, isInside, step, isByAgent: contract.sealed.by_agent === true });
     if (isInside) admitting.push(contract);
     if (reason !== undefined && contract.sealed.outside === "escalate") escalating.push(reason);
   }
   return { kind: "covered", planState: planStateOf(contracts), contracts, admitting, escalating };
 }
 
+/** Returns the place of an action beside the plans of operators. An agent's own plan is no reason for a rule to allow more. */
 function planStateOf(contracts: readonly CoveringContract[]): PlanState {
-  if (contracts.length === 0) return "none";
-  return contracts.every(({ isInside }) => isInside) ? "inside" : "outside";
+  const planned = contracts.filter(({ isByAgent }) => !isByAgent);
+  if (planned.length === 0) return "none";
+  return planned.every(({ isInside }) => isInside) ? "inside" : "outside";
 }
 
 const isOwn = ({ action }: Attempt, contract: AuthorityItem | undefined): boolean =>

@@ -25,7 +25,11 @@ export function checkContractRequired(
   identity: Identity,
   contracts: readonly CoveringContract[],
 ): Refusal | undefined {
-  if (contracts.length > 0 || !requires(attempt, identity, "contract")) return undefined;
+  const isCovered = contracts.some(({ isByAgent }) => !isByAgent || mayAgentSay(attempt));
+  if (isCovered || !requires(attempt, identity, "contract")) return undefined;
   const message = "the agent acts under intent contracts only, and none covers the action";
   return refusal("intent_contract", "CONTRACT_REQUIRED", message);
 }
+
+/** Tests whether the workspace takes an agent's own word for what it was asked and plans. */
+const mayAgentSay = ({ state: { settings } }: Attempt): boolean => settings.prompt_from !== "operator";

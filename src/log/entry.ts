@@ -208,15 +208,17 @@ const writeAuthorisation = objectWriter<Sealing>({
 });
 
 const writeContract = objectWriter<CoveringContract>({
+  by_agent: ({ isByAgent }) => (isByAgent ? "true" : undefined),
   intent_contract_id: ({ contractId }) => json(contractId),
   outside: ({ isInside }) => (isInside ? undefined : "true"),
   step: ({ step }) => json(step),
 });
 
-/** Tests whether an action is covered by no contract, or only by the one that it names, which admits it without a plan. */
+/** Tests whether an action is covered by no contract, or only by the one that it names, made by an operator, which admits it without a plan. */
 const isCoveredByName = ({ contracts }: Outcome, { intentContractId }: Action): boolean =>
   contracts.every(
-    ({ contractId, isInside, step }) => contractId === intentContractId && isInside && step === undefined,
+    ({ contractId, isInside, step, isByAgent }) =>
+      contractId === intentContractId && isInside && step === undefined && !isByAgent,
   );
 
 const writeTrust = objectWriter<Outcome>({

@@ -145,8 +145,10 @@ export interface DecisionBody {
   readonly trace_flags?: string;
   readonly grant_id?: string;
   readonly intent_contract_id?: string;
-  /** Intent contracts that cover the action. Absent where only the one that it names does, and admits it without a plan. */
+  /** Intent contracts that cover the action. Absent where only the one that it names does, and admits it without a plan; its maker is an operator then. */
   readonly contracts?: readonly {
+    /** True if the agent made it for itself. */
+    readonly by_agent?: true;
     readonly intent_contract_id: string;
     /** True if the contract does not admit the action. */
     readonly outside?: true;

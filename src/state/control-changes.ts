@@ -281,6 +281,8 @@ export type SealedAuthority = {
   readonly kind: AuthorityKind;
   /** Agent that may use it; for a grant the grantee. Null for an MCP tool policy for every agent. */
   readonly agent_id: string | null;
+  /** True if the agent made it for itself; absent otherwise. */
+  readonly by_agent?: true;
   /** Epoch milliseconds; null for never. */
   readonly expires_at_ms: number | null;
   /** Number of actions that may be allowed under it; null for no limit. */

@@ -166,6 +166,8 @@ export interface CoveringContract {
   readonly isInside: boolean;
   /** Index of the plan's step that admits the action; undefined outside the contract and without a plan. */
   readonly step: number | undefined;
+  /** True if the agent made it for itself. */
+  readonly isByAgent: boolean;
 }
 
 /** Result of deciding an action: everything that is sealed, except its position in the log. */

@@ -17,6 +17,7 @@ export interface NaiveContract {
   readonly steps: readonly NaiveStep[];
   readonly sessionId: string | undefined;
   readonly outside: string;
+  readonly isByAgent: boolean;
   readonly maxUses: number;
   uses: number;
   isEnded: boolean;
@@ -27,6 +28,7 @@ export interface SealedContract {
   readonly id: string;
   readonly kind: string;
   readonly agent_id: string;
+  readonly by_agent?: true;
   readonly action_types?: readonly string[];
   readonly steps?: readonly {
     readonly tool: string;
@@ -41,6 +43,7 @@ export interface SealedContract {
 /** Contract that covers an action, in the words of the body. */
 export interface NaiveCovering {
   readonly intent_contract_id: string;
+  readonly by_agent?: true;
   readonly outside?: true;
   readonly step?: number;
 }
@@ -63,6 +66,7 @@ export const contractFrom = (sealed: SealedContract): NaiveContract => ({
   })),
   sessionId: sealed.session_id,
   outside: sealed.outside ?? "block",
+  isByAgent: sealed.by_agent === true,
   maxUses: sealed.max_uses ?? Number.POSITIVE_INFINITY,
   uses: 0,
   isEnded: false,
@@ -97,6 +101,7 @@ export function contractedBy({ contracts }: NaiveState, body: NaiveBody): Contra
     if (!isInside && outside === "escalate") asks += 1;
     covering.push({
       intent_contract_id: id,
+      ...(contract.isByAgent ? { by_agent: true as const } : {}),
       ...(isInside ? {} : { outside: true as const }),
       ...(isInside && step >= 0 ? { step } : {}),
     });
@@ -114,7 +119,10 @@ export function sealedCovering(
   named: string | undefined,
 ): readonly NaiveCovering[] {
   const isPlain = (each: NaiveCovering): boolean =>
-    each.intent_contract_id === named && each.outside === undefined && each.step === undefined;
+    each.intent_contract_id === named &&
+    each.outside === undefined &&
+    each.step === undefined &&
+    each.by_agent === undefined;
   return covering.every(isPlain) ? [] : covering;
 }
 

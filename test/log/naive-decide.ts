@@ -279,8 +279,10 @@ export function decideNaively(state: NaiveState, body: NaiveBody): NaiveOutcome 
   const contracted = contractedBy(state, body);
   if ("code" in contracted) return refused("intent_contract", "admitted", contracted.code);
   const { covering, asks } = contracted;
-  if (required.has("contract") && covering.length === 0)
-    return refused("intent_contract", "admitted", "CONTRACT_REQUIRED");
+  const isCovered = covering.some(
+    ({ by_agent }) => by_agent === undefined || state.settings.prompt_from !== "operator",
+  );
+  if (required.has("contract") && !isCovered) return refused("intent_contract", "admitted", "CONTRACT_REQUIRED");
   const { limits, fired, guards } = evaluate(state, body, agent, lent);
   const enforced = fired.filter(({ mandate }) => isEnforced(mandate)).sort(byWeight);
   const [winner] = enforced;

@@ -83,6 +83,7 @@ export interface NaiveSettings {
   readonly approval_ttl_seconds: number;
   readonly max_pending_escalations_per_agent: number;
   readonly outcome_timeout_seconds: number;
+  readonly prompt_from?: string;
 }
 
 /** A decision that counts. */

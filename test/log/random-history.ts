@@ -1,4 +1,6 @@
 import { fromJson } from "@bufbuild/protobuf";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { PromptSource } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { AgentRequirement } from "../../gen/agentcontrol/v1/agent_service_pb.js";
 import { OutsideContract } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
@@ -75,6 +77,9 @@ export async function startRandomHistory(
   const require = async (): Promise<void> => {
     const requires = chance(30) ? [pick(REQUIREMENTS)] : [];
     await replica().agents.setAgentRequirements({ agentId: pick(cast.agents), requires });
+    if (chance(70)) return;
+    const promptFrom = pick([PromptSource.AGENT, PromptSource.OPERATOR]);
+    await test.admin.updateWorkspace({ workspaceId: test.workspaceId, promptFrom });
   };
 
   const found = async (): Promise<void> => {
@@ -225,22 +230,26 @@ export async function startRandomHistory(
   const plan = async (): Promise<void> => {
     const agentId = pick(cast.agents);
     const { authority } = replica();
-    const { session } = chance(50) ? await authority.createSession({ agentId }) : {};
+    const own = { keyId: "key_of_agent", workspaceId: test.workspaceId, role: Role.AGENT, agentId };
+    const key = chance(30) ? own : undefined;
+    const { session } = key !== undefined || chance(50) ? await authority.createSession({ agentId }, key) : {};
     const step = () => ({
       tool: pick(TOOLS),
       ...(chance(50) ? { maxCalls: BigInt(1 + below(4)) } : {}),
       ...(chance(40) ? { conditions: atMost(below(4)) } : {}),
     });
     const steps = chance(80) ? Array.from({ length: 1 + below(3) }, step) : [];
-    const { intentContract } = await authority.createIntentContract({
+    const outside = [OutsideContract.BLOCK, OutsideContract.ESCALATE];
+    const draft = {
       agentId,
       goal: "random",
       steps,
       allowedActionTypes: steps.length === 0 || chance(30) ? [pick(["pay*", "read", "*"])] : [],
-      outside: pick([OutsideContract.BLOCK, OutsideContract.ESCALATE, OutsideContract.RULES]),
+      outside: pick(key === undefined ? [...outside, OutsideContract.RULES] : outside),
       ...(session === undefined ? {} : { sessionId: session.sessionId }),
       ...(chance(20) ? { maxActions: 3n } : {}),
-    });
+    };
+    const { intentContract } = await authority.createIntentContract(draft, key);
     const { intentContractId = "", sessionId } = intentContract ?? {};
     cast.contracts.push({ intentContractId, agentId, ...(sessionId === undefined ? {} : { sessionId }) });
     if (cast.contracts.length <= 8) return;

@@ -59,8 +59,9 @@ export enum Role {
   OPERATOR = 2,
 
   /**
-   * An agent's runtime: intercept, wait for and withdraw escalations, and read an agent's own record and history. A key that is
-   * bound to an agent does so for that agent alone; an unbound one for any agent or escalation that it names. Neither lists.
+   * An agent's runtime: intercept, wait for and withdraw escalations, begin and end sessions of its own and give them plans, and read an
+   * agent's own record and history. A key that is bound to an agent does so for that agent alone; an unbound one for any agent or
+   * escalation that it names. Neither lists.
    *
    * @generated from enum value: ROLE_AGENT = 3;
    */

@@ -67,6 +67,13 @@ export declare type Session = Message<"agentcontrol.v1.Session"> & {
    * @generated from field: google.protobuf.Timestamp ended_at = 7;
    */
   endedAt?: Timestamp | undefined;
+
+  /**
+   * True if the agent made it with a key of its own.
+   *
+   * @generated from field: bool by_agent = 8;
+   */
+  byAgent: boolean;
 };
 
 /**
@@ -470,6 +477,13 @@ export declare type IntentContract = Message<"agentcontrol.v1.IntentContract"> &
    * @generated from field: agentcontrol.v1.OutsideContract outside = 14;
    */
   outside: OutsideContract;
+
+  /**
+   * True if the agent made it with a key of its own.
+   *
+   * @generated from field: bool by_agent = 15;
+   */
+  byAgent: boolean;
 };
 
 /**
@@ -2408,7 +2422,8 @@ export declare const OutsideContractSchema: GenEnum<OutsideContract>;
  */
 export declare const AuthorityService: GenService<{
   /**
-   * Begins a session. AGENT_INACTIVE when the agent is deactivated or revoked.
+   * Begins a session. AGENT_INACTIVE when the agent is deactivated or revoked. An agent's own key begins sessions of that agent, of a week
+   * at most: AGENT_NOT_ALLOWED for another agent, TOO_MANY_SESSIONS with 1,000 in force.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateSession
    */
@@ -2428,7 +2443,7 @@ export declare const AuthorityService: GenService<{
     output: typeof ListSessionsResponseSchema;
   },
   /**
-   * Returns one session. AUTHORITY_NOT_FOUND when the workspace has no session with this id.
+   * Returns one session. AUTHORITY_NOT_FOUND when the workspace, or the agent of the key, has no session with this id.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.GetSession
    */
@@ -2438,7 +2453,8 @@ export declare const AuthorityService: GenService<{
     output: typeof GetSessionResponseSchema;
   },
   /**
-   * Ends a session, from the next decision on. Ending again changes nothing.
+   * Ends a session, from the next decision on. Ending again changes nothing. An agent's own key ends sessions that the agent made:
+   * OPERATOR_NEEDED for one that an operator made.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.EndSession
    */
@@ -2572,7 +2588,8 @@ export declare const AuthorityService: GenService<{
   /**
    * Creates an intent contract. AGENT_INACTIVE when the agent is deactivated or revoked; AUTHORITY_NOT_FOUND when the agent has no session
    * in force with this id, SESSION_HAS_CONTRACT when another contract covers it; PLAN_INVALID when a step does not compile, with every
-   * violation.
+   * violation. An agent's own key makes a contract of a session of that agent, which only narrows what the agent may do: with `session_id`,
+   * without `outside` `rules`, and `plan.state` does not count it.
    *
    * @generated from rpc agentcontrol.v1.AuthorityService.CreateIntentContract
    */

@@ -294,6 +294,13 @@ export declare type CoveringContract = Message<"agentcontrol.v1.CoveringContract
    * @generated from field: optional int32 step = 3;
    */
   step?: number | undefined;
+
+  /**
+   * True if the agent made the contract for itself. `plan.state` of rules does not count it.
+   *
+   * @generated from field: bool by_agent = 4;
+   */
+  byAgent: boolean;
 };
 
 /**

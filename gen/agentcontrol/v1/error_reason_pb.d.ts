@@ -1001,6 +1001,24 @@ export enum ErrorReason {
   PROMPT_FROM_OPERATOR = 167,
 
   /**
+   * The agent has as many sessions in force that it made itself as it may have.
+   * Example: "agent `agt_1` made 1000 sessions that are in force; end those that are over".
+   * RESOURCE_EXHAUSTED, 429.
+   *
+   * @generated from enum value: ERROR_REASON_TOO_MANY_SESSIONS = 168;
+   */
+  TOO_MANY_SESSIONS = 168,
+
+  /**
+   * An agent's key may end only what the agent made itself.
+   * Example: "session `ses_1` was made by an operator; an operator's key ends it".
+   * PERMISSION_DENIED, 403.
+   *
+   * @generated from enum value: ERROR_REASON_OPERATOR_NEEDED = 169;
+   */
+  OPERATOR_NEEDED = 169,
+
+  /**
    * An entry of the log is missing, or is not as it was sealed: someone changed the database behind the service.
    * Example: "entry 12 of the log of `default` does not hash to its leaf; verify the log with `agentctl vault verify`".
    * DATA_LOSS, 500.

@@ -321,8 +321,10 @@ function principalIdOf({ decision_path, on_behalf_of, principal_id }: DecisionBo
 
 /** Returns the recorded place of an action beside its intent contracts: contracts and their plans are facts of the time. */
 function recordedPlanState({ contracts = [], intent_contract_id: named }: DecisionBody): PlanState {
-  if (contracts.some(({ outside }) => outside === true)) return "outside";
-  return contracts.length > 0 || named !== undefined ? "inside" : "none";
+  const planned = contracts.filter(({ by_agent }) => by_agent !== true);
+  if (planned.some(({ outside }) => outside === true)) return "outside";
+  const isNamed = named !== undefined && contracts.length === 0;
+  return planned.length > 0 || isNamed ? "inside" : "none";
 }
 
 /** Looks up the recorded answer to a question of a rule in force; undefined if it was not asked. */
