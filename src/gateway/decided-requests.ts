@@ -29,6 +29,8 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
+import type { Method } from "./methods.ts";
+import { isObserved, type ObservedResults, sessionIdOf } from "./observed-results.ts";
 import type { OutcomeReports } from "./outcome-reports.ts";
 import type { Answer } from "./reply.ts";
 import type { McpEnds } from "./session-ends.ts";
@@ -45,6 +47,7 @@ export interface DecidedRequestsOptions {
   readonly lists: DefinitionLists;
   readonly forwarding: Forwarding;
   readonly ends: Pick<McpEnds, "endOf">;
+  readonly observed: Pick<ObservedResults, "stepOf">;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly metrics: Registry;
 }
@@ -81,10 +84,14 @@ export class DecidedRequests {
     exchange: Exchange,
     request: RpcRequest,
     call: OpenCall,
-    { parameters, tasks }: Pick<Incoming, "parameters"> & { readonly tasks: EscalationTasks },
+    {
+      parameters,
+      tasks,
+      method,
+    }: Pick<Incoming, "parameters"> & { readonly tasks: EscalationTasks; readonly method: Method },
   ): Promise<boolean> {
     if (request.method === LISTEN) return this.#listen(exchange, request, call);
-    const { approved, lists, forwarding, ends } = this.#options;
+    const { approved, lists, forwarding, ends, observed } = this.#options;
     const { caller, reply, generation, headers } = exchange;
     const { id, params = {} } = request;
     const subject = subjectOf(request);
@@ -98,6 +105,8 @@ export class DecidedRequests {
       const ended = await ends.endOf(caller);
       if (ended !== undefined) throw ended;
       call.outcome = forwarding.takeWaiting(exchange, continued);
+      // Its decision is the one of the first round, which the server keeps.
+      call.observe = observed.stepOf(exchange, call, undefined);
       return forwarding.forward(exchange, continued, call);
     }
     const { tool, isTool, arguments: args } = subject;
@@ -120,7 +129,9 @@ export class DecidedRequests {
     }
     if (outcome.kind === "recalled") {
       const recalled = recalledResponse(id, subject, generation, outcome.answer);
-      await reply.finish(await forwarding.scrubKept(exchange, request.method, recalled));
+      const scrubbed = await forwarding.scrubKept(exchange, request.method, recalled);
+      const observe = observed.stepOf(exchange, call, outcome.decisionId);
+      await reply.finish((await observe?.(scrubbed)) ?? scrubbed);
       if (!(await reply.delivered())) await outcome.putBack();
       return true;
     }
@@ -140,8 +151,9 @@ export class DecidedRequests {
       const repeated = repeatedHeaders(given, outcome.repeated, outcome.arguments);
       const own = { ...withName(headers, decided), ...repeated };
       const sent = { ...exchange, headers: own };
-      if (outcome.approved === undefined) return forwarding.forward(sent, decided, call);
       const { decisionId } = outcome.sealed;
+      if (isObserved(request.method, method)) call.observe = observed.stepOf(exchange, call, decisionId);
+      if (outcome.approved === undefined) return forwarding.forward(sent, decided, call);
       return approved.forward(forwarding, sent, decided, call, { action: outcome.approved, decisionId });
     });
   }
@@ -211,7 +223,7 @@ export class DecidedRequests {
     }: Partial<Pick<ToolCall, "known" | "review" | "refusal">> &
       Pick<ToolCall, "digestOf"> & { readonly tasks?: EscalationTasks },
   ): Promise<DecidedOutcome> {
-    const { server, caller, session, reply, bytes, ending, publicUrl, trace } = exchange;
+    const { server, caller, reply, bytes, ending, publicUrl, trace } = exchange;
     const { params = {} } = request;
     const { tool, isTool, arguments: args, keepsTrust } = subject;
     if (!isTool) await this.#register(exchange, tool);
@@ -220,7 +232,7 @@ export class DecidedRequests {
     const outcome = await this.#options.calls.decide({
       server,
       caller,
-      sessionId: session?.id,
+      sessionId: sessionIdOf(exchange),
       tool,
       arguments: args,
       unreadDigest,

@@ -24,6 +24,7 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
+import type { ObservedResults } from "./observed-results.ts";
 import type { CallOutcome } from "./outcome-reports.ts";
 import { type RelayEnd, relay, tooLargeError } from "./relay.ts";
 import type { Answer, Reply } from "./reply.ts";
@@ -49,6 +50,8 @@ export interface Exchange {
   /** Headers for the upstream server. */
   readonly headers: Readonly<Record<string, string>>;
   readonly session: Session | undefined;
+  /** Session of the agent that the client names in `X-Session-Id`, in place of the one of its connection. */
+  readonly namedSession: string | undefined;
   readonly reply: Answer;
   /** Base URL of the dashboard's pages; undefined if the service does not know its own address. */
   readonly publicUrl: string | undefined;
@@ -64,7 +67,7 @@ export interface Exchange {
 
 /** A client's message in flight before it has an endpoint. */
 export interface Unrouted
-  extends Pick<Exchange, "caller" | "server" | "publicUrl" | "ending" | "bytes" | "trace" | "span"> {
+  extends Pick<Exchange, "caller" | "server" | "namedSession" | "publicUrl" | "ending" | "bytes" | "trace" | "span"> {
   readonly reply: Reply;
 }
 
@@ -77,6 +80,7 @@ export interface ForwardingOptions {
   /** Turns of large messages. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly ends: Pick<McpEnds, "watch">;
+  readonly observed: Pick<ObservedResults, "observeText">;
   readonly serverTasks: Pick<ServerTasks, "mayKnow">;
   readonly log: StoreLog;
   /** Records every request to a server as a span. Default: nothing is recorded. */
@@ -211,10 +215,20 @@ export class Forwarding {
           answered.onAnswered?.();
           this.#noteEnd(exchange, answered, given);
           if (call === undefined) session?.open.delete(given.id);
-          if (scrubber !== undefined) return scrubber.response(answered.method, given, answered.transform);
-          return answered.transform(given);
+          const changed =
+            scrubber === undefined
+              ? answered.transform(given)
+              : scrubber.response(answered.method, given, answered.transform);
+          const { observe } = answered;
+          return observe === undefined ? changed : Promise.resolve(changed).then(observe);
         },
         scrubber,
+        onErrorText: async (text) => {
+          if (call?.observe === undefined) return;
+          // The fault of an observation says nothing of the call.
+          call.outcome?.end(endFromStatus(response.status));
+          await this.#options.observed.observeText(exchange, call, text);
+        },
         onMethod: (method) => {
           // A subscription is acknowledged by a notification.
           if (call?.method === LISTEN) call.outcome?.end(ACCEPTED);

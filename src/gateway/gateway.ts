@@ -7,6 +7,7 @@ import {
   controlPlaneErrorFrom,
   ErrorReason,
   httpStatusFromReason,
+  invalidField,
   retryAfterSecondsOf,
 } from "../errors.ts";
 import type { McpDefinitionKind } from "../registry/mcp-candidate.ts";
@@ -38,6 +39,7 @@ import {
   type Unrouted,
 } from "./exchange.ts";
 import { forwardedMessage } from "./forwarded-members.ts";
+import { headerOf, NAMED_SESSION_HEADER } from "./headers.ts";
 import { HiddenListings } from "./hidden-listings.ts";
 import { errorBody, type Incoming, incomingFrom, traceOf } from "./incoming.ts";
 import type { KeptResults } from "./kept-results.ts";
@@ -53,6 +55,7 @@ import {
 } from "./messages.ts";
 import { methodOf, methodRefusal } from "./method-refusal.ts";
 import type { Method } from "./methods.ts";
+import { isObserved, ObservedResults, type ObservedResultsOptions } from "./observed-results.ts";
 import { changeSubscriptions, foreignSubscription, namesOpen } from "./open-in-session.ts";
 import type { RequestOrigins } from "./origin.ts";
 import type { OutcomeReports } from "./outcome-reports.ts";
@@ -69,7 +72,8 @@ import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 export interface GatewayOptions
   extends Omit<ToolCallsOptions, "approved">,
     DefinitionListsOptions,
-    Omit<ForwardingOptions, "serverTasks">,
+    Omit<ForwardingOptions, "serverTasks" | "observed">,
+    ObservedResultsOptions,
     SessionsOptions {
   /** Logs refused calls. */
   readonly noteRefusal: NoteRefusal;
@@ -116,6 +120,7 @@ export class McpGateway {
   readonly #lists: DefinitionLists;
   readonly #hidden: HiddenListings;
   readonly #decided: DecidedRequests;
+  readonly #observed: ObservedResults;
   readonly #tasks: EscalationTasks;
   readonly #serverTasks: ServerTasks;
   /** Bytes of clients' messages that are read, held or forwarded. */
@@ -130,10 +135,11 @@ export class McpGateway {
     const lists = new DefinitionLists(options);
     const serverTasks = new ServerTasks(options);
     const onMethod = (exchange: Exchange, method: string) => lists.noteNotification(exchange, method);
-    const forwarding = new Forwarding({ ...options, serverTasks }, onMethod);
+    const observed = new ObservedResults(options);
+    const forwarding = new Forwarding({ ...options, observed, serverTasks }, onMethod);
     const approved = new ApprovedCalls(options);
     const calls = new ToolCalls({ ...options, approved });
-    const decided = new DecidedRequests({ ...options, calls, approved, lists, forwarding });
+    const decided = new DecidedRequests({ ...options, observed, calls, approved, lists, forwarding });
     const onOutcome = decided.count.bind(decided);
     this.#ends = ends;
     this.#sessions = sessions;
@@ -143,9 +149,10 @@ export class McpGateway {
     this.#lists = lists;
     this.#hidden = new HiddenListings(options.logs);
     this.#decided = decided;
+    this.#observed = observed;
     this.#sessionRequests = new SessionRequests({ ...options, sessions, forwarding, lists });
     const { taskPot: pot, outcomes } = options;
-    this.#tasks = new EscalationTasks({ calls, lists, forwarding, ends, log, pot, outcomes, onOutcome });
+    this.#tasks = new EscalationTasks({ calls, lists, forwarding, observed, ends, log, pot, outcomes, onOutcome });
     new Gauge({
       name: "acp_mcp_sessions",
       help: "Open MCP sessions.",
@@ -230,6 +237,7 @@ export class McpGateway {
       this.#exchanges.delete(ending);
       if (!response.writableFinished) ending.abort(new ClientLeft());
     });
+    const namedSession = namedSessionOf(request);
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
       // Identified again: the watch does not report an end before it began.
@@ -240,6 +248,7 @@ export class McpGateway {
       await this.#method(request, {
         caller: now,
         server,
+        namedSession,
         publicUrl,
         reply,
         bytes: 0,
@@ -381,12 +390,16 @@ export class McpGateway {
     if (foreign !== undefined) return reply.finish(foreign);
     const change = this.#changeOf(exchange, request, () => call.outcome);
     const call: OpenCall = new OpenCall(request, ending, change);
+    if (method?.rule !== "decided" && isObserved(request.method, method)) {
+      await this.#observed.assertOwn(exchange);
+      call.observe = this.#observed.stepOf(exchange, call, undefined);
+    }
     session?.open.set(request.id, call);
     let isKept = false;
     try {
       isKept =
         method?.rule === "decided"
-          ? !(await this.#decided.serve(exchange, request, call, { parameters, tasks }))
+          ? !(await this.#decided.serve(exchange, request, call, { parameters, tasks, method }))
           : !(await this.#forwarding.forward(exchange, request, call));
     } finally {
       // A call whose response broke off may be answered when the client resumes its stream.
@@ -464,6 +477,16 @@ export class McpGateway {
     const body = errorBody(code, message, { reason: ErrorReason[reason] ?? "INTERNAL", metadata: { ...metadata } });
     sendJson(response, status, JSON.stringify(body), headers);
   }
+}
+
+/** Maximum characters of a session's id. */
+const MAX_SESSION_ID = 64;
+
+/** Returns the session that a request names for its agent. Throws INVALID_FIELD. */
+function namedSessionOf(request: IncomingMessage): string | undefined {
+  const sessionId = headerOf(request, NAMED_SESSION_HEADER);
+  if (sessionId === undefined || sessionId.length <= MAX_SESSION_ID) return sessionId;
+  throw invalidField("X-Session-Id", `must have at most ${MAX_SESSION_ID} characters`);
 }
 
 const KEY_FAULTS: ReadonlySet<ErrorReason> = new Set([ErrorReason.KEY_MISSING, ErrorReason.KEY_INVALID]);

@@ -7,8 +7,10 @@ import type { RpcMessage } from "./messages.ts";
 
 type Headers = Readonly<Record<string, string>>;
 
-/** Header with the id of a session. */
+/** Header with the id of a connection's session. */
 export const SESSION_HEADER = "mcp-session-id";
+/** Header with the id of the session of the agent in which a client calls, over connections to several servers. */
+export const NAMED_SESSION_HEADER = "x-session-id";
 const ACCEPT = "application/json, text/event-stream";
 /** Headers of a client that are passed to the upstream server. */
 const PASSED_HEADERS = ["last-event-id", "mcp-protocol-version", "mcp-method", "mcp-name", "traceparent", "tracestate"];

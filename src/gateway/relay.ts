@@ -39,6 +39,8 @@ export interface Relay {
   readonly scrubber: Pick<MessageScrubber, "message" | "text"> | undefined;
   /** Changes a response before it is passed on, and records that it came. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
+  /** Called with the text of an HTTP error before it is passed on. */
+  readonly onErrorText: (text: string) => Promise<void>;
   /** Called with the method of every request and notification of the server. */
   readonly onMethod: (method: string) => void;
   /** Reports a message that is not passed on. */
@@ -104,6 +106,7 @@ async function relayBody(options: Relay, isJson: boolean): Promise<RelayEnd> {
   if (!response.ok && !reply.hasBegun) {
     const given = json === undefined ? undefined : await writeJson(await withoutOwnMeta(json));
     const shown = (await options.scrubber?.text(given ?? text)) ?? given ?? text;
+    if (shown !== "") await options.onErrorText(shown);
     reply.text(response.status, given === undefined ? "text/plain; charset=utf-8" : "application/json", shown);
     return "ended";
   }

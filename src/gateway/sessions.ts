@@ -39,6 +39,11 @@ export class OpenCall {
   outcome: CallOutcome | undefined;
   /** Changes the response before the client gets it, on whichever stream it comes. */
   readonly transform: (response: RpcResponse) => RpcResponse | Promise<RpcResponse>;
+  /**
+   * Has the session of the call observe the response, and returns what the client gets; undefined for a call without a session, and
+   * before it was decided.
+   */
+  observe: ((response: RpcResponse) => Promise<RpcResponse>) | undefined;
   /** Members of its result that the endpoint gives beside the response. */
   readonly aside = new SetAside();
   /** True once the call was sent to the upstream server. */

@@ -18,6 +18,7 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
+import type { ObservedResults } from "./observed-results.ts";
 import type { CallOutcome, OutcomeReports } from "./outcome-reports.ts";
 import type { Answer } from "./reply.ts";
 import { OWN_TASK_MARK, unknownTask } from "./server-tasks.ts";
@@ -40,6 +41,7 @@ export interface EscalationTasksOptions {
   readonly calls: Pick<ToolCalls, "escalation" | "standing" | "resume" | "withdraw">;
   readonly lists: Pick<DefinitionLists, "tool">;
   readonly forwarding: Pick<Forwarding, "giveWay" | "send" | "relay">;
+  readonly observed: Pick<ObservedResults, "stepOf">;
   readonly ends: Pick<McpEnds, "watch">;
   readonly outcomes: Pick<OutcomeReports, "outcomeOf">;
   readonly log: Parameters<typeof noteFault>[0];
@@ -172,12 +174,14 @@ export class EscalationTasks {
 
   /** Makes the call of an approved task once. */
   async #make(run: Run, exchange: Exchange, escalation: Escalation, params: JsonObject): Promise<Status> {
-    const { calls, lists, ends, onOutcome, forwarding, outcomes } = this.#options;
+    const { calls, lists, ends, onOutcome, forwarding, outcomes, observed } = this.#options;
     const { caller, server } = exchange;
     const { ending } = run;
     const tool = upstreamToolName(exchange, escalation);
     const args = objectAt(metadataOf(escalation), "arguments");
-    const own = { ...exchange, bytes: sizeOf(escalation), ending };
+    // The session of the call that was escalated, whichever its client names now.
+    const namedSession = escalation.receipt.body.session_id ?? undefined;
+    const own = { ...exchange, namedSession, bytes: sizeOf(escalation), ending };
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     let reported: CallOutcome | undefined;
     try {
@@ -185,7 +189,7 @@ export class EscalationTasks {
         {
           server,
           caller,
-          sessionId: undefined,
+          sessionId: namedSession,
           tool,
           arguments: args,
           bytes: own.bytes,
@@ -219,6 +223,7 @@ export class EscalationTasks {
       const call = new OpenCall(request, ending);
       call.isForwarded = true;
       call.outcome = reported;
+      call.observe = observed.stepOf(forwarded, call, outcome.sealed.decisionId);
       reported = undefined;
       await forwarding.relay(forwarded, () => forwarding.send(forwarded, request, call), call);
       return statusFrom(server.name, kept.response);

@@ -98,6 +98,8 @@ export type DecidedOutcome = ToolCallOutcome | ToolCallEscalated | ToolCallRecal
 export interface ToolCallRecalled {
   readonly kind: "recalled";
   readonly answer: KeptAnswer;
+  /** The decision that allowed the earlier call. */
+  readonly decisionId: string;
   readonly sealed: undefined;
   putBack(): Promise<void>;
 }
@@ -240,7 +242,7 @@ export class ToolCalls {
     const { answer, status, putBack } = recalled.taken;
     const given =
       answer === undefined ? { result: lostResult(tool, decisionId, status) } : keptAnswer(answer, decisionId);
-    return { kind: "recalled", answer: given, sealed: undefined, putBack };
+    return { kind: "recalled", answer: given, decisionId, sealed: undefined, putBack };
   }
 
   #heldAction(call: ToolCall, reviewed: Reviewed): HeldAction {

@@ -96,11 +96,15 @@ export function observe(state: WorkspaceState, observation: Observation, place: 
   const before = state.sessions.get(sessionId);
   const values = before ?? SessionValues.from(key, [], false);
   const valuesDigest = valuesDigestOf(digests);
+  // Content that was cut makes its session full, which what was observed before did not.
+  const isNewlyCut = observation.isCut && !values.isFull;
   const earlier = decisionId === undefined ? undefined : values.row(observationIdOf(decisionId));
-  if (earlier !== undefined && earlier.valuesDigest !== valuesDigest) throw observationExists(decisionId as string);
+  if (earlier !== undefined && (earlier.valuesDigest !== valuesDigest || isNewlyCut))
+    throw observationExists(decisionId as string);
   const same =
-    earlier ??
-    values.rows.find((row) => row.kind === source && source === "prompt" && row.valuesDigest === valuesDigest);
+    decisionId === undefined && !isNewlyCut
+      ? values.rows.find((row) => row.kind === source && row.valuesDigest === valuesDigest)
+      : earlier;
   if (same !== undefined) return { kind: "known", sealed: sealedFrom(same, values.isFull, true) };
   const observationId = decisionId === undefined ? createId("obs") : observationIdOf(decisionId);
   if (values.rows.length >= MAX_OBSERVATIONS && values.isFull)

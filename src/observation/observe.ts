@@ -18,6 +18,8 @@ export interface ObserveCommand {
   /** Text, or the text of JSON. */
   readonly content: string;
   readonly isError: boolean;
+  /** True if the content joins several parts of a result, of whose members none is trusted. Default false. */
+  readonly isMixed?: boolean;
   /** True if there was more content than is given. */
   readonly isCut: boolean;
 }
@@ -103,7 +105,7 @@ async function receiptOf(
 /** Builds the job. A result is trusted as its tool's registration says only if its call was allowed and did not fail. */
 function jobFrom(
   log: WorkspaceLog,
-  { source, content, isError }: ObserveCommand,
+  { source, content, isError, isMixed = false }: ObserveCommand,
   receipt: DecisionReceipt | undefined,
   key: Buffer,
 ): ContentJob {
@@ -111,7 +113,12 @@ function jobFrom(
   if (receipt === undefined || isError || receipt.body.decision !== "allow") return job;
   const { tool, metadata } = receipt.body.action;
   const declared = tool === undefined ? undefined : log.provenanceOf(tool);
-  return declared === undefined ? job : { ...job, declared, args: argumentsFrom(metadata) ?? {} };
+  if (declared === undefined) return job;
+  const { sessionArguments } = declared;
+  const own = isMixed
+    ? { trustedFields: undefined, freeFields: undefined, sessionArguments, sessionFields: [] }
+    : declared;
+  return { ...job, declared: own, args: argumentsFrom(metadata) ?? {} };
 }
 
 function promptFromOperator(): ControlPlaneError {

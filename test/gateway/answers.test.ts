@@ -50,6 +50,7 @@ describe("answers of MCP servers on their way", () => {
       awaits: () => true,
       scrubber: undefined,
       transform: (response) => response,
+      onErrorText: async () => undefined,
       onMethod: () => undefined,
       onDropped: () => undefined,
       tooLarge: (id) => createResult(id, {}),
