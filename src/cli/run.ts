@@ -37,6 +37,7 @@ import { mcpUpdate } from "./mcp-update.ts";
 import { migrateStatus, migrateUp } from "./migrate.ts";
 import { OBJECT_COMMANDS } from "./object-commands.ts";
 import { redactScan } from "./redact-scan.ts";
+import { replay } from "./replay/replay.ts";
 import { schemaMandate } from "./schema.ts";
 import { RequestRefusedError } from "./service.ts";
 import { signingKeyRetire } from "./signing-key-retire.ts";
@@ -69,6 +70,7 @@ const OWN_COMMANDS: readonly Command[] = [
   mandateApply,
   mandateExport,
   mandateTest,
+  replay,
   schemaMandate,
   mcpAdd,
   mcpUpdate,

@@ -1809,7 +1809,7 @@ export const comments = {
   "agentcontrol.v1.Episode.id": "Id that the caller gives it, 1 to 200 characters; unique in the request.",
   "agentcontrol.v1.Episode.prompt": "What the agent was asked before its first step, at most 1 MiB. Absent: the session has no prompt, and no provenance rule fires.",
   "agentcontrol.v1.Episode.contract": "The intent contract of the session. Absent: none.",
-  "agentcontrol.v1.Episode.steps": "The steps in the order in which they were made, at most 2,000.",
+  "agentcontrol.v1.Episode.steps": "The steps in the order in which they were made, at most 10,000.",
   "agentcontrol.v1.Episode.labels": "Steps that belong to an attack, which a person refuses when asked.",
   "agentcontrol.v1.ToolDraft": "A tool as it would be registered.",
   "agentcontrol.v1.ToolDraft.name": "As in RegisterTool. A registered tool of this name is replaced.",

@@ -1948,7 +1948,7 @@ export declare type Episode = Message<"agentcontrol.v1.Episode"> & {
   contract?: EpisodeContract | undefined;
 
   /**
-   * The steps in the order in which they were made, at most 2,000.
+   * The steps in the order in which they were made, at most 10,000.
    *
    * @generated from field: repeated agentcontrol.v1.EpisodeStep steps = 4;
    */

@@ -1,0 +1,114 @@
+import type { JsonRecord, JsonValue } from "../../verify/json.ts";
+import { CommandError } from "../command.ts";
+import { isCall, type RecordedStep, type Recording } from "./episode.ts";
+
+/** Bounds of a request, below those of the service. */
+const MAX_EPISODES = 200;
+const MAX_BYTES = 3_670_016;
+const MAX_VALUES = 100_000;
+/** Bounds of one episode. */
+const MAX_STEPS = 10_000;
+const MAX_EPISODE_BYTES = 3_145_728;
+/** Maximum characters of a result or prompt, of which a session reads no more. */
+const MAX_TEXT = 1_000_000;
+/** Bytes that a result keeps at least when an episode is too large. */
+const MIN_RESULT = 256;
+
+/** An episode as it is sent. */
+export interface SentEpisode {
+  readonly recording: Recording;
+  readonly message: JsonRecord;
+}
+
+/** Episodes of one request. */
+export interface Batch {
+  readonly episodes: readonly SentEpisode[];
+  /** Number of results and prompts that were cut because their episode is too large. */
+  readonly cut: number;
+}
+
+/** Joins recordings to batches, each as large as a request may be beside `base` bytes of drafts, lists and tools. */
+export async function* batchesOf(recordings: AsyncIterable<Recording>, base: number): AsyncGenerator<Batch> {
+  const room = MAX_BYTES - base;
+  if (room < MAX_EPISODE_BYTES / 4)
+    throw new CommandError("the mandates, lists and tools are too large for one request");
+  let episodes: SentEpisode[] = [];
+  let [bytes, values, cut] = [0, 0, 0];
+  for await (const recording of recordings) {
+    const sent = messageOf(recording, Math.min(MAX_EPISODE_BYTES, room));
+    const isFull = episodes.length === MAX_EPISODES || bytes + sent.bytes > room || values + sent.values > MAX_VALUES;
+    if (isFull && episodes.length > 0) {
+      yield { episodes, cut };
+      episodes = [];
+      [bytes, values, cut] = [0, 0, 0];
+    }
+    episodes.push({ recording, message: sent.message });
+    bytes += sent.bytes;
+    values += sent.values;
+    cut += sent.cut;
+  }
+  if (episodes.length > 0) yield { episodes, cut };
+}
+
+interface SizedMessage {
+  readonly message: JsonRecord;
+  readonly bytes: number;
+  readonly values: number;
+  readonly cut: number;
+}
+
+function messageOf({ episode, file }: Recording, maxBytes: number): SizedMessage {
+  const { id, prompt, contract, steps, labels = [] } = episode;
+  if (steps.length > MAX_STEPS) throw new CommandError(`${file}: episode \`${id}\` has more than ${MAX_STEPS} steps`);
+  let cut = 0;
+  const textWithin = (text: string, max: number): string => {
+    if (text.length <= max) return text;
+    cut += 1;
+    return text.slice(0, max).toWellFormed();
+  };
+  const built = (maxText: number): JsonRecord => {
+    cut = 0;
+    return {
+      id,
+      ...(prompt !== undefined && { prompt: textWithin(prompt, Math.min(MAX_TEXT, maxText * 16)) }),
+      ...(contract !== undefined && { contract }),
+      steps: steps.map((step) => stepMessage(step, (text) => textWithin(text, maxText))),
+      ...(labels.length > 0 && { labels: labels.map(({ step, role }): JsonRecord => ({ step, role })) }),
+    };
+  };
+  for (let maxText = MAX_TEXT; ; maxText = Math.floor(maxText / 2)) {
+    const message = built(maxText);
+    const bytes = Buffer.byteLength(JSON.stringify(message)) + 1;
+    if (bytes <= maxBytes) return { message, bytes, values: valuesIn(message), cut };
+    if (maxText <= MIN_RESULT)
+      throw new CommandError(`${file}: the arguments of episode \`${id}\` are too large for one request`);
+  }
+}
+
+function stepMessage(step: RecordedStep, cut: (text: string) => string): JsonRecord {
+  const at = step.at === undefined ? {} : { at: step.at };
+  if (!isCall(step)) return { prompt: cut(step.prompt), ...at };
+  const { tool, arguments: args, action_type, content, result, is_error, parallel } = step;
+  return {
+    tool,
+    arguments: args,
+    ...(action_type !== undefined && { action_type }),
+    ...(content !== undefined && { action_content: content }),
+    // As text, which the service reads as the same JSON.
+    ...(result !== undefined && { result: cut(typeof result === "string" ? result : JSON.stringify(result)) }),
+    ...(is_error === true && { is_error }),
+    ...(parallel === true && { parallel }),
+    ...at,
+  };
+}
+
+/** Counts the values of JSON as the service does: members and items. */
+function valuesIn(value: JsonValue): number {
+  let count = 0;
+  const open: JsonValue[] = [value];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    count += 1;
+    if (typeof next === "object" && next !== null) for (const each of Object.values(next)) open.push(each);
+  }
+  return count;
+}

@@ -1,0 +1,60 @@
+import { expect } from "chai";
+import { CommandError } from "../../../src/cli/command.ts";
+import { type Batch, batchesOf } from "../../../src/cli/replay/batches.ts";
+import type { Episode, Recording } from "../../../src/cli/replay/episode.ts";
+
+async function* recordings(...episodes: readonly Episode[]): AsyncGenerator<Recording> {
+  for (const episode of episodes) yield { episode, file: "some.jsonl" };
+}
+
+async function all(episodes: readonly Episode[], base = 0): Promise<readonly Batch[]> {
+  const batches: Batch[] = [];
+  for await (const batch of batchesOf(recordings(...episodes), base)) batches.push(batch);
+  return batches;
+}
+
+const sizeOf = (batch: Batch): number =>
+  Buffer.byteLength(JSON.stringify(batch.episodes.map(({ message }) => message)));
+const call = (result: string) => ({ tool: "read", arguments: {}, result });
+
+describe("episodes in requests", () => {
+  it("are at most 200 in each, in their order.", async () => {
+    const episodes = Array.from({ length: 450 }, (_, index) => ({ id: `${index}`, steps: [] }));
+    const batches = await all(episodes);
+    expect(batches.map((batch) => batch.episodes.length)).to.deep.equal([200, 200, 50]);
+    expect(batches[2]?.episodes[0]?.message.id).to.equal("400");
+  });
+
+  it("have less than 4 MiB in each, also in UTF-8, beside what is supposed.", async () => {
+    const episodes = Array.from({ length: 9 }, (_, index) => ({ id: `${index}`, steps: [call("ä".repeat(500_000))] }));
+    const batches = await all(episodes, 1_000_000);
+    expect(batches.map((batch) => batch.episodes.length)).to.deep.equal([2, 2, 2, 2, 1]);
+    for (const batch of batches) expect(sizeOf(batch)).to.be.below(4_194_304 - 1_000_000);
+  });
+
+  it("have less than 120,000 values in each.", async () => {
+    const steps = Array.from({ length: 9_000 }, () => call("x"));
+    const episodes = Array.from({ length: 4 }, (_, index) => ({ id: `${index}`, steps }));
+    expect((await all(episodes)).map((batch) => batch.episodes.length)).to.deep.equal([2, 2]);
+  });
+
+  it("lose the ends of their longest results if one alone is too large, and this is counted.", async () => {
+    const steps = [call("short"), ...Array.from({ length: 20 }, () => call("x".repeat(900_000)))];
+    const [batch, ...others] = await all([{ id: "large", prompt: "p", steps }]);
+    expect(others).to.deep.equal([]);
+    expect(batch?.cut).to.equal(20);
+    expect(sizeOf(batch as Batch)).to.be.below(4_194_304);
+    expect(batch?.episodes[0]?.message.steps).to.have.length(21);
+    expect(JSON.stringify(batch?.episodes[0]?.message.steps)).to.include('"result":"short"');
+  });
+
+  it("are refused if they cannot be made small enough, or have too many steps.", async () => {
+    const large = { tool: "t", arguments: { text: "x".repeat(4_000_000) } };
+    const many = Array.from({ length: 10_001 }, () => call("x"));
+    for (const steps of [[large], many]) {
+      const error = await all([{ id: "bad", steps }]).catch((each: unknown) => each);
+      expect(error).to.be.instanceOf(CommandError);
+      expect((error as CommandError).message).to.match(/^some\.jsonl: .*episode `bad`/);
+    }
+  });
+});
