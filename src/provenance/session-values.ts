@@ -120,9 +120,9 @@ export class SessionValues implements SessionKnowledge {
 
   /**
    * Returns what is new in a row, within the room of the session: its oldest rows that are untrusted alone make room; untrusted values
-   * that still do not fit are left out, then trusted ones from the end.
+   * that still do not fit are left out, then trusted ones from the end. `most`: digests of a session.
    */
-  fit(row: ObservedRow): Addition {
+  fit(row: ObservedRow, most = MAX_SESSION_DIGESTS): Addition {
     const fresh = Object.fromEntries(
       Object.entries(row.digests).map(([source, digests]) => [
         source,
@@ -134,9 +134,9 @@ export class SessionValues implements SessionKnowledge {
       0,
     );
     const untrusted = countOf(fresh.untrusted);
-    let room = MAX_SESSION_DIGESTS - this.count;
+    let room = most - this.count;
     const dropped: number[] = [];
-    const wanted = Math.min(MAX_SESSION_DIGESTS, trusted + untrusted);
+    const wanted = Math.min(most, trusted + untrusted);
     for (const old of this.rows) {
       if (room >= wanted) break;
       const ofOld = digestCount(old);
@@ -193,45 +193,54 @@ function originsOf(row: ObservedRow): Origin[] {
   return KEPT_SOURCES.filter((source) => countOf(row.digests[source]) > 0).map((source) => ({ row, source }));
 }
 
-/** Sorts the digests of some origins, whose tags begin at a number. */
+/** Merges the digests of some origins, whose tags begin at a number. */
 function runFrom(origins: readonly Origin[], firstTag: number): Run {
-  const buffers = origins.map(({ row, source }) => row.digests[source] as Buffer);
-  const size = buffers.reduce((sum, buffer) => sum + countOf(buffer), 0);
-  const high = new Uint32Array(size);
-  const low = new Uint32Array(size);
-  const tags = new Uint32Array(size);
-  if (buffers.length === 1) {
-    const [buffer] = buffers as [Buffer];
-    for (let at = 0; at < size; at++) {
-      high[at] = buffer.readUInt32BE(at * DIGEST_BYTES);
-      low[at] = buffer.readUInt32BE(at * DIGEST_BYTES + 4);
-      tags[at] = firstTag;
+  let runs = origins.map(({ row, source }, index) => runOf(row.digests[source] as Buffer, firstTag + index));
+  while (runs.length > 1) {
+    const merged: Run[] = [];
+    for (let index = 0; index < runs.length; index += 2) {
+      const [one, other] = runs.slice(index, index + 2) as [Run, Run?];
+      merged.push(other === undefined ? one : mergeRuns(one, other));
     }
-    return { high, low, tags };
+    runs = merged;
   }
-  const order = new Float64Array(size);
-  const highs = new Uint32Array(size);
-  const lows = new Uint32Array(size);
-  const from = new Uint32Array(size);
-  let at = 0;
-  for (const [index, buffer] of buffers.entries()) {
-    for (let byte = 0; byte < buffer.length; byte += DIGEST_BYTES, at++) {
-      highs[at] = buffer.readUInt32BE(byte);
-      lows[at] = buffer.readUInt32BE(byte + 4);
-      from[at] = firstTag + index;
-      order[at] = at;
-    }
+  return runs[0] as Run;
+}
+
+const createRun = (size: number): Run => ({
+  high: new Uint32Array(size),
+  low: new Uint32Array(size),
+  tags: new Uint32Array(size),
+});
+
+function runOf(digests: Buffer, tag: number): Run {
+  const run = createRun(countOf(digests));
+  for (let at = 0; at < run.high.length; at++) {
+    run.high[at] = digests.readUInt32BE(at * DIGEST_BYTES);
+    run.low[at] = digests.readUInt32BE(at * DIGEST_BYTES + DIGEST_BYTES / 2);
+    run.tags[at] = tag;
   }
-  order.sort(
-    (a, b) => (highs[a] as number) - (highs[b] as number) || (lows[a] as number) - (lows[b] as number) || a - b,
-  );
-  for (let index = 0; index < size; index++) {
-    const place = order[index] as number;
-    high[index] = highs[place] as number;
-    low[index] = lows[place] as number;
-    tags[index] = from[place] as number;
+  return run;
+}
+
+/** Merges two runs. Of equal digests those of the first come first. */
+function mergeRuns(one: Run, other: Run): Run {
+  const merged = createRun(one.high.length + other.high.length);
+  let left = 0;
+  let right = 0;
+  for (let at = 0; at < merged.high.length; at++) {
+    const isLeft = right === other.high.length || (left < one.high.length && !isAfter(one, left, other, right));
+    const [from, place] = isLeft ? [one, left++] : [other, right++];
+    merged.high[at] = from.high[place] as number;
+    merged.low[at] = from.low[place] as number;
+    merged.tags[at] = from.tags[place] as number;
   }
-  return { high, low, tags };
+  return merged;
+}
+
+function isAfter(one: Run, left: number, other: Run, right: number): boolean {
+  const difference = (one.high[left] as number) - (other.high[right] as number);
+  return difference > 0 || (difference === 0 && (one.low[left] as number) > (other.low[right] as number));
 }
 
 function tagsIn({ high, low, tags }: Run, wantedHigh: number, wantedLow: number): number[] {
