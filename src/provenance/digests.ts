@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import type { ValueKind } from "./sources.ts";
 
 /** Digests of values under the key of a session: HMAC-SHA-256 (RFC 2104), of which the first eight bytes are kept. */
@@ -8,8 +8,8 @@ export const DIGEST_BYTES = 8;
 /** Bytes of the key of a session. */
 export const KEY_BYTES = 32;
 
-/** Returns the digest of a value in its compared form. */
-export const digestOf = (key: Uint8Array, form: string): Buffer =>
+/** Returns the digest of a value in its compared form. A `KeyObject` is read once, which bytes would be for every digest. */
+export const digestOf = (key: KeyObject, form: string): Buffer =>
   createHmac("sha256", key).update(form).digest().subarray(0, DIGEST_BYTES);
 
 /** Returns the text of which the digest stands for an approval of a value for a kind. No form holds U+0000. */
@@ -21,8 +21,9 @@ const AT_ONCE = 500;
 /** Returns the digests of some values, sorted, without duplicates, joined. Pauses, since many take longer than a turn. */
 export function* packDigests(key: Uint8Array, forms: Iterable<string>): Generator<undefined, Buffer, undefined> {
   const digests: Buffer[] = [];
+  const secret = createSecretKey(key);
   for (const form of new Set(forms)) {
-    digests.push(digestOf(key, form));
+    digests.push(digestOf(secret, form));
     if (digests.length % AT_ONCE === 0) yield;
   }
   digests.sort(Buffer.compare);

@@ -1,3 +1,4 @@
+import { createSecretKey, type KeyObject } from "node:crypto";
 import { approvedForm, DIGEST_BYTES, digestOf } from "./digests.ts";
 import {
   OBSERVED_SOURCES,
@@ -68,6 +69,7 @@ export class SessionValues implements SessionKnowledge {
   readonly key: Buffer;
   readonly isFull: boolean;
   readonly rows: readonly ObservedRow[];
+  readonly #secret: KeyObject;
   readonly #origins: readonly Origin[];
   readonly #runs: readonly Run[];
   readonly count: number;
@@ -79,6 +81,7 @@ export class SessionValues implements SessionKnowledge {
     runs: readonly Run[],
   ) {
     this.key = key;
+    this.#secret = createSecretKey(key);
     this.isFull = content.isFull;
     this.rows = content.rows;
     this.count = content.count;
@@ -109,13 +112,15 @@ export class SessionValues implements SessionKnowledge {
   }
 
   sightingsOf(form: string): readonly Sighting[] {
-    return this.#originsOf(digestOf(this.key, form)).flatMap(({ row: { tool }, source }): Sighting[] =>
+    return this.#originsOf(digestOf(this.#secret, form)).flatMap(({ row: { tool }, source }): Sighting[] =>
       source === "approved" ? [] : [{ source, tool }],
     );
   }
 
   isApproved(kind: ValueKind, form: string): boolean {
-    return this.#originsOf(digestOf(this.key, approvedForm(kind, form))).some(({ source }) => source === "approved");
+    return this.#originsOf(digestOf(this.#secret, approvedForm(kind, form))).some(
+      ({ source }) => source === "approved",
+    );
   }
 
   /**

@@ -8,6 +8,7 @@ import { measureNotifications } from "./notifications.ts";
 import { type BenchOptions, optionsFrom } from "./options.ts";
 import { measurePeer } from "./peer.ts";
 import { startBenchPostgres } from "./postgres.ts";
+import { measureProvenance } from "./provenance.ts";
 import { checksTable, holds } from "./report.ts";
 import { measureThroughput, type PartReport } from "./throughput.ts";
 import { measureTurns } from "./turns.ts";
@@ -23,6 +24,7 @@ const PARTS = {
   workers: measureWorkers,
   dashboard: measureDashboard,
   budgets: measureBudgets,
+  provenance: measureProvenance,
   notifications: measureNotifications,
   peer: measurePeer,
 };

@@ -9,6 +9,7 @@ const PARTS = [
   "workers",
   "dashboard",
   "budgets",
+  "provenance",
   "notifications",
 ] as const;
 /** A part of the benchmark. The peer is measured only when asked for, since it is installed for the run. */

@@ -315,6 +315,42 @@ function operatorLoads(): TurnLoad[] {
 }
 
 /** Named lists of the most values and bytes, whose content differs from call to call. */
+/** Contents of 1 MiB, each call with other values, so that a session is soon full and forgets with every one. */
+function observationLoads(): TurnLoad[] {
+  const words = (salt: number): string =>
+    Array.from({ length: 80_000 }, (_, index) => `w${salt}x${index.toString(36)}`).join(" ");
+  const contents: Readonly<Record<string, (salt: number) => string>> = {
+    "1 MiB of words": words,
+    "1 MiB of lines": (salt) => words(salt).replaceAll(" ", "\n"),
+    "1 MiB of addresses": (salt) =>
+      Array.from({ length: 40_000 }, (_, index) => `a${salt}.${index.toString(36)}@mail.example`).join(", "),
+    "1 MiB of JSON members": (salt) =>
+      JSON.stringify(
+        Object.fromEntries(
+          words(salt)
+            .split(" ")
+            .slice(0, 45_000)
+            .map((word) => [word, 1]),
+        ),
+      ),
+    "1 MiB in one text of JSON": (salt) => JSON.stringify([`${salt}${"x".repeat(1_000_000)}`]),
+    "1 MiB of digits": (salt) => repeated(`${salt}7`, 1_000_000),
+  };
+  return Object.entries(contents).map(([what, contentOf]) => ({
+    name: `observation: ${what}`,
+    async prepare({ ask, post, agentId }) {
+      const { json } = await ask("POST", "/v1/enforce/sessions", { agent_id: agentId });
+      const { session_id } = json.session as { readonly session_id: string };
+      let salt = 0;
+      return () => {
+        const content = contentOf(salt++).slice(0, 1_048_576);
+        const body = JSON.stringify({ source: "result", content });
+        return post(`/v1/enforce/sessions/${session_id}/observations`, body);
+      };
+    },
+  }));
+}
+
 function listLoads(): TurnLoad[] {
   const values = (at: number): string[] =>
     Array.from({ length: 100_000 }, (_, index) => `${at} ${index} `.padEnd(41, "x"));
@@ -387,5 +423,6 @@ export const turnLoads = (): readonly TurnLoad[] => [
   ...guardLoads(),
   ...operatorLoads(),
   ...listLoads(),
+  ...observationLoads(),
   ...attackLoads(),
 ];
