@@ -119,8 +119,23 @@ function countText({ scope, group, count, limit, window, remaining, resets_at }:
 function ruleLines({ mandate_name, rule, decision, mode, fires, conditions }: JsonRecord): readonly string[] {
   const effect = mode === "observe" ? `would ${decision}` : decision;
   const head = `  ${fires === true ? "fires" : "     "}  ${effect}  ${JSON.stringify(mandate_name)} ${rule}`;
-  return [head, ...recordsOf(conditions).flatMap((each) => [conditionLine(each), ...listLines(each)])];
+  return [
+    head,
+    ...recordsOf(conditions).flatMap((each) => [conditionLine(each), ...valueLines(each), ...listLines(each)]),
+  ];
 }
+
+/** Tells where each value of an argument comes from. Values themselves are not shown. */
+const valueLines = ({ values }: JsonRecord): readonly string[] =>
+  recordsOf(values).map(({ sources, tools, fires }, index) => {
+    const where = textsOf(sources).join(", ");
+    const named = textsOf(tools).join(", ");
+    const mark = fires === true ? "+" : "-";
+    return `             ${mark} value ${index + 1} stands ${where === "" ? "nowhere" : `in ${where}`}${named === "" ? "" : `, seen in ${named}`}`;
+  });
+
+const textsOf = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 
 /** Names the lists that a condition looked into, and what matched. */
 const listLines = ({ lists }: JsonRecord): readonly string[] =>

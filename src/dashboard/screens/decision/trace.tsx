@@ -4,6 +4,7 @@ import {
   ConditionSeen,
   type TracedCondition,
   type TracedRule,
+  type TracedValue,
 } from "../../../../gen/agentcontrol/v1/dry_run_service_pb.js";
 import type { UsedList } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { MandateMode, RuleType } from "../../../../gen/agentcontrol/v1/mandate_service_pb.js";
@@ -75,7 +76,7 @@ function RuleView({ rule: traced }: { readonly rule: TracedRule }) {
 }
 
 function ConditionView({ condition }: { readonly condition: TracedCondition }) {
-  const { path, operator, expected, seen, value, holds, lists } = condition;
+  const { path, operator, expected, seen, value, holds, lists, values } = condition;
   const wanted = valueText(expected);
   const found = valueText(value);
   return (
@@ -95,10 +96,28 @@ function ConditionView({ condition }: { readonly condition: TracedCondition }) {
           </code>
         )}
       </span>
+      {values.slice(0, MAX_VALUES).map((each, index) => (
+        <ValueLine key={index} place={index + 1} value={each} />
+      ))}
       {lists.map((list) => (
         <ListLine key={list.name} list={list} />
       ))}
     </li>
+  );
+}
+
+/** Values of an argument whose origins are shown. */
+const MAX_VALUES = 10;
+
+/** Origins of one value of an argument. */
+function ValueLine({ place, value }: { readonly place: number; readonly value: TracedValue }) {
+  const { sources, tools, fires } = value;
+  return (
+    <p className="hint" data-part="value">
+      value {place}: {sources.length === 0 ? "seen nowhere" : <Shown text={`in ${sources.join(", ")}`} />}
+      {tools.length === 0 ? null : <Shown text={`, of ${tools.join(", ")}`} />}
+      {fires ? ": the rule fires" : ""}
+    </p>
   );
 }
 

@@ -49,6 +49,7 @@ function textOf({ name, description, pack, rules }: Mandate): string {
     ...(conditions?.matchActionTypes ?? []),
     ...(conditions?.steps ?? []),
     ...(conditions?.rules ?? []).map(({ field }) => field),
+    ...(conditions?.arguments ?? []).map(({ path }) => path),
   ]);
   return [name, description, pack, ...words]
     .filter((word) => word !== undefined)
