@@ -6,6 +6,7 @@ import { fireApprovals } from "./fire-approvals.ts";
 import { fireFailover } from "./fire-failover.ts";
 import { fireFaults } from "./fire-faults.ts";
 import { fireFuzz } from "./fire-fuzz.ts";
+import { fireObservations } from "./fire-observations.ts";
 import { firePayments } from "./fire-payments.ts";
 import { fireSoak } from "./fire-soak.ts";
 import { fireStreams } from "./fire-streams.ts";
@@ -17,6 +18,7 @@ const FIRES: Readonly<Record<string, (args: readonly string[]) => Promise<boolea
   faults: fireFaults,
   fuzz: fireFuzz,
   kills: fireKills,
+  observations: fireObservations,
   payments: firePayments,
   soak: fireSoak,
   streams: fireStreams,
