@@ -11,6 +11,7 @@ import { isInForce, itemStatus } from "../state/authority-status.ts";
 import type { SealedPlanStep } from "../state/control-changes.ts";
 import type { Policies } from "../state/policies.ts";
 import type { CoveringContract, DecisionReason } from "../state/types.ts";
+import type { WorkspaceState } from "../state/workspace.ts";
 import { type Attempt, type Refusal, refusal } from "./verdict.ts";
 
 /** Result of checking the intent contracts that cover an action. */
@@ -38,9 +39,15 @@ export function literalsOf(attempt: Attempt): readonly JsonValue[] {
   const ofSession = sessionId === undefined ? undefined : state.authority.contractOf(sessionId);
   const contracts = new Set([isOwn(attempt, named) ? named : undefined, ofSession]);
   return [...contracts].flatMap((contract) =>
-    contract !== undefined && isInForce(contract, nowMs) ? (contract.sealed.steps ?? []).flatMap(literalsOfStep) : [],
+    contract !== undefined && isInForce(contract, nowMs) && isTrusted(state, contract)
+      ? (contract.sealed.steps ?? []).flatMap(literalsOfStep)
+      : [],
   );
 }
+
+/** Tests whether the values in a contract are the agent's task: not if the agent made it and operators alone may say what it was asked. */
+const isTrusted = ({ settings }: WorkspaceState, { sealed }: AuthorityItem): boolean =>
+  settings.prompt_from !== "operator" || sealed.by_agent !== true;
 
 function literalsOfStep({ conditions }: SealedPlanStep): readonly JsonValue[] {
   if (conditions === undefined) return [];

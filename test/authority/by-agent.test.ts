@@ -1,4 +1,4 @@
-import { type MessageInitShape, toJson } from "@bufbuild/protobuf";
+import { fromJson, type MessageInitShape, toJson } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { PromptSource } from "../../gen/agentcontrol/v1/admin_service_pb.js";
@@ -7,9 +7,9 @@ import {
   type CreateIntentContractRequestSchema,
   OutsideContract,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
-import { GetDecisionResponseSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
-import { Decision, Scope } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { GetDecisionResponseSchema, ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { ConditionsSchema, ProvenanceFires, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision, Scope, ValueKind } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { MAX_SESSIONS } from "../../src/authority/by-agent.ts";
 import type { KeyHolder } from "../../src/registry/authenticator.ts";
 import { assertAnswers } from "../../src/verify/contradictions.ts";
@@ -185,6 +185,39 @@ describe("authority that an agent makes for itself", () => {
     const ofOperator = await begin(agentId);
     await plan({ agentId, sessionId: ofOperator });
     expect(await tell(agentId, "read", { sessionId: ofOperator })).to.not.include("CONTRACT_REQUIRED");
+    await test.admin.updateWorkspace({ workspaceId, promptFrom: PromptSource.AGENT });
+  });
+
+  it("names values that rules trust, unless operators alone say what agents are asked.", async () => {
+    const inputSchema = { type: "object", properties: { to: { type: "string" } } };
+    await test.tools.registerTool({ name: "mail", inputSchema });
+    const agentId = await test.agent("a");
+    const conditions = {
+      arguments: [{ path: "to", kind: ValueKind.DESTINATION }],
+      trusted: [{ kind: { case: "stringValue" as const, value: "contract" } }],
+      fires: ProvenanceFires.NOT_TRUSTED,
+    };
+    const rule = { type: RuleType.PROVENANCE, tool: "mail", decision: Decision.ESCALATE, conditions };
+    await test.mandates.createMandate({ name: agentId, scope: Scope.AGENT, agentId, rules: [rule] });
+    const steps = [
+      {
+        tool: "mail",
+        conditions: fromJson(ConditionsSchema, { rules: [{ field: "to", operator: "==", value: "bob@x.example" }] }),
+      },
+    ];
+    const own = await begin(agentId, keyOf(agentId));
+    await plan({ agentId, sessionId: own, steps }, keyOf(agentId));
+    const ofOperator = await begin(agentId);
+    await plan({ agentId, sessionId: ofOperator, steps });
+    const told = async (sessionId: string): Promise<string> => {
+      await test.enforcement.observe({ sessionId, source: ObservationSource.PROMPT, content: "do as planned" });
+      return await tell(agentId, "mail", { sessionId, metadata: { arguments: { to: "bob@x.example" } } });
+    };
+    expect([await told(own), await told(ofOperator)]).to.deep.equal([ALLOWED, ALLOWED]);
+    const { workspaceId } = test;
+    await test.admin.updateWorkspace({ workspaceId, promptFrom: PromptSource.OPERATOR });
+    expect(await told(own)).to.equal("escalate policy PROVENANCE_NOT_TRUSTED");
+    expect(await told(ofOperator)).to.equal(ALLOWED);
     await test.admin.updateWorkspace({ workspaceId, promptFrom: PromptSource.AGENT });
   });
 

@@ -45,6 +45,7 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
     ["blocking", "keeps its promises with the blocking client."],
     ["asyncio", "keeps its promises with the asyncio client."],
     ["outcomes", "claims and reports with both clients."],
+    ["plan", "keeps agents to their plans with both clients."],
     ["frameworks", "guards tools of frameworks."],
   ])
     it(title as string, async () => {

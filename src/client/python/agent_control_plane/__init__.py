@@ -4,8 +4,8 @@ from ._faults import request_error_from
 from ._options import DEFAULT_TIMEOUT
 from ._version import VERSION as __version__
 from ._wait_options import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT
-from .aio import AsyncAgentWatch, AsyncClient
-from .client import AgentWatch, Client
+from .aio import AsyncAgentWatch, AsyncClient, AsyncPlan
+from .client import AgentWatch, Client, Plan
 from .errors import (
     AgentBlockedError,
     AgentStoppedError,
@@ -15,7 +15,7 @@ from .errors import (
     EscalationTimeoutError,
     FieldViolation,
 )
-from .results import Action, ClaimResult, EditedApproval, InterceptReason, InterceptResult, PendingApproval
+from .results import Action, ClaimResult, EditedApproval, InterceptReason, InterceptResult, PendingApproval, PlanStep
 from .stop_signal import StopSignal
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "AlreadyClaimedError",
     "AsyncAgentWatch",
     "AsyncClient",
+    "AsyncPlan",
     "CallCancelledError",
     "ClaimResult",
     "Client",
@@ -39,6 +40,8 @@ __all__ = [
     "InterceptReason",
     "InterceptResult",
     "PendingApproval",
+    "Plan",
+    "PlanStep",
     "StopSignal",
     "__version__",
     "request_error_from",

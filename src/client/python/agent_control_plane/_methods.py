@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from .proto import agent_service_pb2 as agents
+from .proto import authority_service_pb2 as authority
 from .proto import enforcement_service_pb2 as enforcement
 from .proto import escalation_service_pb2 as escalations
 
@@ -58,6 +59,19 @@ WAIT_ESCALATION = Method(
     "/agentcontrol.v1.EscalationService/WaitEscalation",
     escalations.WaitEscalationRequest,
     escalations.WaitEscalationResponse,
+)
+CREATE_SESSION = Method(
+    "/agentcontrol.v1.AuthorityService/CreateSession",
+    authority.CreateSessionRequest,
+    authority.CreateSessionResponse,
+)
+END_SESSION = Method(
+    "/agentcontrol.v1.AuthorityService/EndSession", authority.EndSessionRequest, authority.EndSessionResponse
+)
+CREATE_INTENT_CONTRACT = Method(
+    "/agentcontrol.v1.AuthorityService/CreateIntentContract",
+    authority.CreateIntentContractRequest,
+    authority.CreateIntentContractResponse,
 )
 WATCH_AGENT = Method("/agentcontrol.v1.AgentService/WatchAgent", agents.WatchAgentRequest, agents.WatchAgentResponse)
 

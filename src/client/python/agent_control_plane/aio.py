@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Optional, ParamSpec, TypeVar, Union, overload
 
@@ -15,6 +15,8 @@ from ._async.escalation import wait_for_escalation, withdraw_escalation
 from ._async.guard import permit
 from ._async.intercept import call_intercept
 from ._async.outcome import call_claim, call_report
+from ._async.plan import AsyncPlan as AsyncPlan
+from ._async.plan import contract_from, make_plan
 from ._async.watch import create_watches
 from ._asyncio import AsyncConnection, AsyncWire
 from ._asyncio_run import AsyncAgentWatch as AsyncAgentWatch
@@ -39,6 +41,7 @@ from .results import (
     InterceptResult,
     OutcomeReport,
     PendingApproval,
+    PlanStep,
     Verdict,
 )
 # only blocking: from .stop_signal import StopSignal
@@ -182,6 +185,28 @@ class AsyncClient:
         if settings.cancel is not None:  # only asyncio
             raise TypeError("`cancel` is for the blocking client; in asyncio cancel the task")  # only asyncio
         return lambda function: self._guarded(function, settings)
+
+    async def plan(
+        self,
+        agent_id: str,
+        goal: str,
+        steps: Sequence[PlanStep],
+        *,
+        session_id: Optional[str] = None,
+        ttl: Optional[int] = None,
+        outside: Literal["block", "escalate"] = "block",
+        timeout: Optional[float] = None,
+    ) -> AsyncPlan:
+        """Says which calls a goal takes, before a model reads what others wrote.
+
+        Any other call in the plan's session is refused, or asks a person with `outside="escalate"`. Begins a session of `ttl`
+        seconds, by default a day, unless `session_id` names one of the agent. `timeout` is the time limit of each call that makes
+        the plan. Raises a `ControlPlaneRequestError`, also for steps that do not compile (`PLAN_INVALID`).
+        """
+        limit = self._timeout if timeout is None else timeout
+        check_positive("timeout", limit)
+        contract = contract_from(agent_id, goal, steps, outside)
+        return await make_plan(self._connection, contract, session_id, ttl, limit)
 
     @overload
     async def wait(

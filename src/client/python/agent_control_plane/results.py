@@ -65,6 +65,19 @@ class OutcomeReport:
 
 
 @dataclass(frozen=True)
+class PlanStep:
+    """Call that is part of a plan."""
+
+    #: The tool, as guarded functions name it in `tool`.
+    tool: str
+    #: Conditions that all hold on the arguments of the call, such as `{"field": "to", "operator": "==", "value": "bob"}`; they need
+    #: a registered tool. Default: any arguments.
+    conditions: Optional[Sequence[Mapping[str, Any]]] = None
+    #: Maximum number of allowed calls. Default: no limit.
+    max_calls: Optional[int] = None
+
+
+@dataclass(frozen=True)
 class InterceptReason:
     """One reason for a decision."""
 
