@@ -45,6 +45,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
     name: "Agents and people",
     guides: [
       guide("authority", "Authority", "src/authority/GUIDE.md"),
+      guide("observations", "What sessions observe", "src/observation/GUIDE.md"),
       guide("escalations", "Escalations", "src/escalation/GUIDE.md"),
       guide("notifications", "Notifications", "src/notification/GUIDE.md"),
       guide("revocation", "Revocation", "src/revocation/GUIDE.md"),
