@@ -38,6 +38,7 @@ function manifestFrom({ version, license, engines, dependencies }: Manifest, tes
     exports: {
       ".": entry("index"),
       "./node": entry("node/index"),
+      "./plan": entry("plan"),
       "./proto": entry("proto"),
       ...Object.fromEntries(ADAPTERS.map((name) => [`./${name}`, entry(`adapters/${name}`)])),
       "./package.json": "./package.json",

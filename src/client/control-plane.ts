@@ -11,7 +11,6 @@ import type { Guarded, GuardOptionsFor, GuardResult, OutcomeOptions, Stoppable, 
 import { callIntercept, type InterceptAction, type InterceptResult } from "./intercept-call.ts";
 import { assertApiKey, assertPositive } from "./options.ts";
 import { type ActionClaim, type ClaimResult, callClaim, callReport, type OutcomeReport } from "./outcome-calls.ts";
-import type { Plan, PlanOptions } from "./plan.ts";
 import { requestErrorFrom } from "./request-error.ts";
 import type { InterceptChannel } from "./routes.ts";
 import type { ScrubOptions, ScrubResult } from "./scrub.ts";
@@ -99,12 +98,6 @@ export interface ControlPlane {
     options: GuardOptionsFor<Args> & WaitOption<Waits> & OutcomeOptions<NoInfer<Awaited<Result>>>,
   ): Guarded<Args, GuardResult<Result, Waits>>;
   /**
-   * Says which calls a goal takes, before a model reads what others wrote: any other call in the plan's session is refused, or asks a
-   * person. Begins a session unless one is given. Rejects with a `ControlPlaneRequestError`, also for steps that do not compile
-   * (`PLAN_INVALID`).
-   */
-  plan(options: PlanOptions): Promise<Plan>;
-  /**
    * Reports at once when an agent is deactivated or revoked and when its sessions are killed. All watches of an agent share one
    * stream, which is reopened whenever it breaks. It keeps the process alive until a second after the last watch is closed.
    */
@@ -168,11 +161,6 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
       guard(controlPlane, fn, guardOptions, context)) as ControlPlane["guard"],
     guardWithSignal: ((fn: never, guardOptions: never) =>
       guardWithSignal(controlPlane, fn, guardOptions, context)) as ControlPlane["guardWithSignal"],
-    async plan({ agentId = options.agentId, timeoutMs = defaultMs, ...planned }) {
-      if (agentId === undefined) throw new TypeError("`agentId` is missing; give it here, or to the control plane");
-      // Loaded on first use: a page that only guards functions does not need it.
-      return await (await import("./plan.ts")).createPlan(transport, { ...planned, agentId, timeoutMs });
-    },
     watchAgent: (agentId) => watches.watch(agentId),
     waitForEscalation: ((escalationId: string, waitOptions?: WaitEscalationOptions) =>
       waitForEscalation(escalations, escalationId, waitOptions)) as ControlPlane["waitForEscalation"],

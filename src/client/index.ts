@@ -26,7 +26,6 @@ export type {
 export type { InterceptAction, InterceptReason, InterceptResult } from "./intercept-call.ts";
 export type { ActionClaim, ClaimResult, OutcomeReport } from "./outcome-calls.ts";
 export { PendingApproval } from "./pending-approval.ts";
-export type { Plan, PlanCondition, PlannedStep, PlanOptions } from "./plan.ts";
 export {
   ControlPlaneRequestError,
   type RequestErrorCode,

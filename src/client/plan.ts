@@ -1,11 +1,12 @@
 import { fromJson, type JsonValue, type MessageInitShape } from "@bufbuild/protobuf";
-import { type Client, createClient, type Transport } from "@connectrpc/connect";
+import type { Client } from "@connectrpc/connect";
 import {
   AuthorityService,
   OutsideContract,
   type PlanStepSchema,
 } from "../../gen/agentcontrol/v1/authority_service_pb.js";
 import { ConditionsSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { type ControlPlane, DEFAULT_INTERCEPT_TIMEOUT_MS } from "./control-plane.ts";
 import type { Guarded } from "./guard-options.ts";
 import { requestErrorFrom } from "./request-error.ts";
 
@@ -45,7 +46,7 @@ export interface PlanOptions {
   readonly outside?: "block" | "escalate" | undefined;
   /** Ends the calls that make the plan. */
   readonly signal?: AbortSignal | undefined;
-  /** Time limit of each of these calls in milliseconds. Default: the control plane's `timeoutMs`. */
+  /** Time limit of each of these calls in milliseconds. Default 10,000. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -59,28 +60,33 @@ export interface Plan {
   end(): Promise<void>;
 }
 
-/** Options with their defaults. */
-interface PlanSettings extends PlanOptions {
-  readonly agentId: string;
-  readonly timeoutMs: number;
-}
-
-/** Begins a session, unless there is one, and gives it a plan. Rejects with a `ControlPlaneRequestError`; no session is left then. */
-export async function createPlan(transport: Transport, settings: PlanSettings): Promise<Plan> {
-  const client = createClient(AuthorityService, transport);
-  const { agentId, goal, timeoutMs, signal, ttlSeconds } = settings;
+/**
+ * Says which calls a goal takes, before a model reads what others wrote: any other call in the plan's session is refused, or asks a
+ * person. Begins a session unless one is given. Rejects with a `ControlPlaneRequestError`, also for steps that do not compile
+ * (`PLAN_INVALID`); no session of its own is left then.
+ */
+export async function createPlan(controlPlane: ControlPlane, options: PlanOptions): Promise<Plan> {
+  const {
+    goal,
+    signal,
+    ttlSeconds,
+    timeoutMs = DEFAULT_INTERCEPT_TIMEOUT_MS,
+    agentId = controlPlane.agentId,
+  } = options;
+  if (agentId === undefined) throw new TypeError("`agentId` is missing; give it here, or to the control plane");
+  const client = controlPlane.client(AuthorityService);
   const limits = { timeoutMs, ...(signal !== undefined && { signal }) };
-  const steps = settings.steps.map(stepFrom);
+  const steps = options.steps.map(stepFrom);
   try {
     const begun =
-      settings.sessionId === undefined
+      options.sessionId === undefined
         ? await client.createSession({ agentId, purpose: goal.slice(0, MAX_PURPOSE), ...ttl(ttlSeconds) }, limits)
         : undefined;
-    const sessionId = settings.sessionId ?? begun?.session?.sessionId ?? "";
+    const sessionId = options.sessionId ?? begun?.session?.sessionId ?? "";
     const end = async (): Promise<void> => {
       if (begun !== undefined) await endSession(client, sessionId, timeoutMs);
     };
-    const outside = settings.outside === "escalate" ? OutsideContract.ESCALATE : OutsideContract.BLOCK;
+    const outside = options.outside === "escalate" ? OutsideContract.ESCALATE : OutsideContract.BLOCK;
     const contract = { agentId, sessionId, goal, steps, outside };
     const { intentContract } = await client.createIntentContract(contract, limits).catch(async (error: unknown) => {
       await end().catch(() => undefined);

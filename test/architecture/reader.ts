@@ -120,7 +120,12 @@ export async function createReadersFolder({
 }
 
 /** Entries of the published client, and their sources. */
-const CLIENT_ENTRIES: Readonly<Record<string, string>> = { "": "index", "/node": "node/index", "/proto": "proto" };
+const CLIENT_ENTRIES: Readonly<Record<string, string>> = {
+  "": "index",
+  "/node": "node/index",
+  "/plan": "plan",
+  "/proto": "proto",
+};
 
 /** Has an example import the sources of the client in place of the published package. */
 export function withClientSources(example: string): string {

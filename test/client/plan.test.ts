@@ -5,9 +5,8 @@ import {
   type ControlPlane,
   ControlPlaneRequestError,
   createControlPlane,
-  type PlannedStep,
-  type PlanOptions,
 } from "../../src/client/index.ts";
+import { createPlan, type PlannedStep, type PlanOptions } from "../../src/client/plan.ts";
 import { AuthorityService, ToolService } from "../../src/client/proto.ts";
 import type { TestService } from "../support/service.ts";
 import { rejection, startRuledService } from "./harness.ts";
@@ -40,7 +39,7 @@ describe("a plan of the client library", () => {
     { tool: "read_file" },
     { tool: "send_report", maxCalls: 1, conditions: [{ field: "to", operator: "==", value: "bob@example.com" }] },
   ];
-  const planned = (over: Partial<PlanOptions> = {}) => own.plan({ goal: "send Bob the report", steps, ...over });
+  const planned = (over: Partial<PlanOptions> = {}) => createPlan(own, { goal: "send Bob the report", steps, ...over });
   const statusOf = async (sessionId: string) =>
     (await service.admin.client(AuthorityService).getSession({ sessionId })).session?.status;
 
@@ -101,7 +100,7 @@ describe("a plan of the client library", () => {
     const other = await service.agent();
     expect(await rejection(planned({ agentId: other }))).to.include({ reason: "AGENT_NOT_ALLOWED" });
     const nameless = createControlPlane({ baseUrl: service.http, apiKey: service.adminKey });
-    expect((await rejection(nameless.plan({ goal: "x", steps }))).message).to.include("`agentId` is missing");
+    expect((await rejection(createPlan(nameless, { goal: "x", steps }))).message).to.include("`agentId` is missing");
     const conditions = [{ path: "to", is: "bob" }] as never;
     const error = await rejection(planned({ steps: [{ tool: "send_report", conditions }] }));
     expect(error).to.be.instanceOf(TypeError);

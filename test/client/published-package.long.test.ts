@@ -27,9 +27,9 @@ import {
 const ROOT = join(import.meta.dirname, "..", "..");
 const RESULTS = ["ran 7", "AgentBlockedError", "ran 7"];
 const KIB = 1024;
-const MAX_TARBALL = 250 * KIB;
+const MAX_TARBALL = 288 * KIB;
 /** Without room for the rules for fields, which are 10 KB. */
-const MAX_BUNDLE = 48_000;
+const MAX_BUNDLE = 50_000;
 
 /** Bundles a program of the project for browsers; gives what a page loads before it runs, or all of it as one file. */
 async function bundle(project: string, entry: string, asOneFile = false): Promise<string> {
