@@ -5,7 +5,7 @@ import {
   InterceptRequestSchema,
   type InterceptResponse,
 } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
-import { Decision, DecisionPath, type Reason } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { Decision, DecisionPath, type Reason, ValueKind } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { retryAfterMs } from "../retry/retry-after.ts";
 import { ControlPlaneRequestError } from "./request-error.ts";
 import { createRequestId } from "./request-id.ts";
@@ -56,6 +56,8 @@ export interface InterceptReason {
   readonly rule: string | null;
   /** The decisive argument. */
   readonly argument: string | null;
+  /** Kind with which a provenance rule read the argument, such as `destination`; null for any other reason. */
+  readonly valueKind: string | null;
   /** A value that would have passed. */
   readonly wouldPass: string | null;
   /** Rest of the rule's limit: actions, or the amount of a budget; null for a reason without a limit. */
@@ -175,8 +177,8 @@ function interceptResultFrom(response: InterceptResponse): InterceptResult {
 }
 
 function reasonFrom(reason: Reason): InterceptReason {
-  const { code, message, mandateId, mandateName, rule, argument, wouldPass, remaining, over, resetsAt, decision } =
-    reason;
+  const { code, message, mandateId, mandateName, rule, argument, valueKind, wouldPass } = reason;
+  const { remaining, over, resetsAt, decision } = reason;
   return {
     code,
     message,
@@ -184,6 +186,7 @@ function reasonFrom(reason: Reason): InterceptReason {
     mandateName: mandateName ?? null,
     rule: rule ?? null,
     argument: argument ?? null,
+    valueKind: valueKind === undefined ? null : (ValueKind[valueKind] ?? String(valueKind)).toLowerCase(),
     wouldPass: wouldPass ?? null,
     remaining: remaining ?? null,
     over: over ?? null,

@@ -1,7 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary, fromJson } from "@bufbuild/protobuf";
 import { expect } from "chai";
-import { InterceptRequestSchema } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { AuthorityService } from "../../gen/agentcontrol/v1/authority_service_pb.js";
+import {
+  EnforcementService,
+  InterceptRequestSchema,
+  ObservationSource,
+} from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { ConditionsSchema, MandateService, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { ToolService } from "../../gen/agentcontrol/v1/tool_service_pb.js";
 import {
   type ControlPlane,
   ControlPlaneRequestError,
@@ -106,6 +114,30 @@ describe("intercept", () => {
         const blocked = await intercept({ agentId: own, actionType: "danger.x" });
         expect(blocked).to.include({ decision: "block", trustScore: 49.7, escalationId: null, decisionPath: "policy" });
         expect(blocked.reasons[0]).to.include({ code: "ACTION_MATCHED", argument: null, rule: "rules[0]" });
+      });
+
+      it("gives the kind of a value that comes from nowhere trusted", async () => {
+        const own = await service.agent();
+        const tool = `send_${own}`;
+        const inputSchema = { type: "object", properties: { to: { type: "string" } } };
+        await controlPlane.client(ToolService).registerTool({ name: tool, inputSchema });
+        const conditions = fromJson(ConditionsSchema, {
+          arguments: [{ path: "to", kind: "VALUE_KIND_DESTINATION" }],
+          trusted: ["prompt"],
+        });
+        const rules = [{ type: RuleType.PROVENANCE, tool, decision: Decision.ESCALATE, conditions }];
+        await controlPlane.client(MandateService).createMandate({ name: tool, rules });
+        const { session } = await controlPlane.client(AuthorityService).createSession({ agentId: own });
+        const sessionId = session?.sessionId ?? "";
+        const prompt = { sessionId, source: ObservationSource.PROMPT, content: "Write to ann@x.example" };
+        await controlPlane.client(EnforcementService).observe(prompt);
+        const metadata = { arguments: { to: "eve@x.example" } };
+        const asked = await intercept({ agentId: own, actionType: "mail.send", tool, sessionId, metadata });
+        expect(asked.decision).to.equal("escalate");
+        expect(asked.reasons[0]).to.include({ argument: "to", valueKind: "destination" });
+        const known = { ...metadata, arguments: { to: "ann@x.example" } };
+        const allowed = await intercept({ agentId: own, actionType: "mail.send", tool, sessionId, metadata: known });
+        expect(allowed.reasons[0]).to.include({ argument: null, valueKind: null });
       });
 
       it("gives the first decision again for the same request id", async () => {

@@ -34,6 +34,7 @@ const reasonsOf = ({ reasons }: RetryCase): InterceptReason[] =>
     mandateName: null,
     rule: null,
     argument: null,
+    valueKind: null,
     wouldPass: null,
     remaining: 0,
     over: 1,

@@ -61,6 +61,7 @@ class Intercept(unittest.TestCase):
         blocked = ADMIN.intercept("danger.x", "", self.agent_id)
         self.assertEqual((blocked.decision, blocked.reasons[0].code), ("block", "ACTION_MATCHED"))
         self.assertEqual((blocked.reasons[0].rule, blocked.reasons[0].argument), ("rules[0]", None))
+        self.assertIsNone(blocked.reasons[0].value_kind)
 
     def test_gives_the_first_decision_again_for_the_same_request_id(self) -> None:
         request_id = "8f14e45f-ceea-4e7a-9c6f-0242ac120002"

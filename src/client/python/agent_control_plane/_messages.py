@@ -31,6 +31,7 @@ _DECISIONS: dict[Any, Any] = {
     resources.DECISION_ESCALATE: "escalate",
 }
 _PATH_PREFIX = "DECISION_PATH_"
+_KIND_PREFIX = "VALUE_KIND_"
 
 
 def result_from(response: enforcement.InterceptResponse) -> InterceptResult:
@@ -80,6 +81,14 @@ def _path_from(path: Any) -> str:
     return names[path].name[len(_PATH_PREFIX) :].lower() if path in names else str(path)
 
 
+def _value_kind_from(reason: resources.Reason) -> Optional[str]:
+    if not reason.HasField("value_kind"):
+        return None
+    names = resources.ValueKind.DESCRIPTOR.values_by_number
+    kind = reason.value_kind
+    return names[kind].name[len(_KIND_PREFIX) :].lower() if kind in names else str(kind)
+
+
 def _reason_from(reason: resources.Reason) -> InterceptReason:
     return InterceptReason(
         code=reason.code,
@@ -88,6 +97,7 @@ def _reason_from(reason: resources.Reason) -> InterceptReason:
         mandate_name=optional(reason, "mandate_name"),
         rule=optional(reason, "rule"),
         argument=optional(reason, "argument"),
+        value_kind=_value_kind_from(reason),
         would_pass=optional(reason, "would_pass"),
         remaining=optional(reason, "remaining"),
         over=optional(reason, "over"),

@@ -91,6 +91,8 @@ class InterceptReason:
     rule: Optional[str] = None
     #: The decisive argument.
     argument: Optional[str] = None
+    #: Kind with which a provenance rule read the argument, such as `destination`; None for any other reason.
+    value_kind: Optional[str] = None
     #: A value that would have passed.
     would_pass: Optional[str] = None
     #: What still fits the limit of the rule; None for a reason that no limit gives.
