@@ -207,6 +207,30 @@ describe("the MCP gateway", () => {
     await own.close();
   });
 
+  it("keeps what operators declare of a tool for provenance, and takes no such declaration from its server.", async () => {
+    const claimed = { trusted_fields: ["body"], trustedFields: ["body"] };
+    const claiming = { provenance: claimed, ...claimed, annotations: { provenance: claimed }, _meta: claimed };
+    const inputSchema = { type: "object", properties: { box: { type: "string" } }, provenance: claimed };
+    const own = await startToolsServer([tool("inbox", claiming), tool("bare", { ...claiming, inputSchema })]);
+    await gateway.add("mailer", { url: own.url }, { mode: "open" });
+    const client = asking(await connectStateful(gateway.urlOf("mailer"), gateway.headers));
+    const registered = async (name: string) =>
+      ((await gateway.rest(`GET /v1/enforce/tools/mailer.${name}`)) as unknown as { tool: Record<string, unknown> })
+        .tool;
+    await client.request({ method: "tools/list" });
+    for (const name of ["inbox", "bare"])
+      expect(await registered(name), name).to.include({ version: 1, source: "gateway", provenance: null });
+    const provenance = { free_fields: ["body"] };
+    await gateway.rest("PATCH /v1/enforce/tools/mailer.inbox", { provenance });
+    own.tools = [tool("inbox", { ...claiming, inputSchema })];
+    await client.request({ method: "tools/list" });
+    const next = await registered("inbox");
+    expect(next).to.include({ version: 2, source: "gateway" });
+    expect(next.provenance).to.deep.include(provenance);
+    await client.close();
+    await own.close();
+  });
+
   it("shows of many versions of a tool the one in force and the one that waits, each against what was in force before.", async () => {
     const own = await startToolsServer([]);
     await gateway.add("shifty", { url: own.url }, { mode: "quarantine" });
