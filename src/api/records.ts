@@ -68,8 +68,13 @@ export function decisionRecordFrom(
     reason: body.reasons[0]?.message ?? "",
     outcome: outcomeMessageFrom(followed, nameOf),
     claim: claimMessageFrom(followed, nameOf),
+    outsideContract: isOutsideContract(body),
   };
 }
+
+/** Tests whether an action is outside a contract that covers it: one that refused it is sealed as the reason alone. */
+const isOutsideContract = ({ contracts = [], reasons }: DecisionBody): boolean =>
+  contracts.some(({ outside }) => outside === true) || reasons.some(({ code }) => code === "OUTSIDE_CONTRACT");
 
 /** Converts decisions to records with what followed them, and the names of those who claimed and reported. */
 export async function decisionRecordsFrom(

@@ -59,7 +59,7 @@ function Screens({ session, leave }: { readonly session: Session; readonly leave
                           {SCREENS.map(({ path, screen: Screen }) => (
                             <Route key={path} path={path}>
                               {(parameters: Readonly<Record<string, string | undefined>>) => (
-                                <Screen id={parameters.id} />
+                                <Screen id={decoded(parameters.id)} />
                               )}
                             </Route>
                           ))}
@@ -81,6 +81,15 @@ function Screens({ session, leave }: { readonly session: Session; readonly leave
       </TransportProvider>
     </SessionContext>
   );
+}
+
+/** Decodes an id of an address: the router leaves `/` and `?` in it escaped. */
+function decoded(id: string | undefined): string | undefined {
+  try {
+    return id === undefined ? undefined : decodeURIComponent(id);
+  } catch {
+    return id;
+  }
 }
 
 /** The screen at the address. It loads on first use. */

@@ -72,6 +72,9 @@ const OverviewScreen = lazy(() =>
 );
 const AgentsScreen = lazy(() => import("./screens/agents/agents.tsx").then(({ Agents }) => ({ default: Agents })));
 const AgentScreen = lazy(() => import("./screens/agents/agent.tsx").then(({ Agent }) => ({ default: Agent })));
+const SessionScreen = lazy(() =>
+  import("./screens/sessions/session.tsx").then(({ Session }) => ({ default: Session })),
+);
 
 const IncidentScreen = lazy(() =>
   import("./screens/incident/incident.tsx").then(({ Incident }) => ({ default: Incident })),
@@ -153,6 +156,7 @@ export const SCREENS: readonly ScreenRoute[] = [
   { path: "/webhooks", screen: WebhooksScreen },
   { path: "/agents", screen: AgentsScreen },
   { path: "/agents/:id", screen: AgentScreen },
+  { path: "/sessions/:id", screen: SessionScreen },
   { path: "/incident", screen: IncidentScreen },
   { path: "/notifications", screen: NotificationsScreen },
   { path: "/keys", screen: KeysScreen },

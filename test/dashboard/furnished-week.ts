@@ -36,6 +36,8 @@ export interface WeekIds {
   /** Decision that completed a sequence within a session. */
   readonly blocked: string;
   readonly escalated: string;
+  /** Session of these three, with a plan, a prompt and a result. */
+  readonly session: string;
   /** Decision of a payment that came to less than it had reserved. */
   readonly reported: string;
   /** Agent with authority of every kind. */
@@ -172,7 +174,7 @@ async function addServers(rest: Rest, upstream: ToolsServer): Promise<void> {
 async function addDecisions(
   { rest }: TestService,
   { agents }: SeededWeek,
-): Promise<Pick<WeekIds, "allowed" | "blocked" | "escalated">> {
+): Promise<Pick<WeekIds, "allowed" | "blocked" | "escalated" | "session">> {
   const [agent, other] = [agents[1]?.agentId, agents[2]?.agentId];
   const { session } = (await rest("POST /v1/enforce/sessions", {
     agent_id: agent,
@@ -190,12 +192,22 @@ async function addDecisions(
     return made.decision_id ?? "";
   };
   const id = session.session_id;
+  const observations = `POST /v1/enforce/sessions/${id}/observations`;
+  await rest(observations, { source: "prompt", content: "Refund A-10412 and A-10413, which arrived broken" });
+  await rest("POST /v1/enforce/intent-contracts", {
+    agent_id: agent,
+    session_id: id,
+    goal: "refund what arrived broken this morning",
+    steps: [{ tool: "refunds.create", max_calls: 2 }, { tool: "refunds.list" }],
+    outside: "rules",
+  });
   const allowed = await act(agent, "refunds.create", { amount: 45.5, order: "A-10412", reason: "arrived broken" }, id);
-  await act(agent, "secrets.read", { name: "smtp" }, id);
+  const read = await act(agent, "secrets.read", { name: "smtp" }, id);
+  await rest(observations, { source: "result", decision_id: read, content: "smtp.example.com:587" });
   const blocked = await act(agent, "http.post", { url: "https://partner.example/orders" }, id);
   const escalated = await act(agent, "refunds.create", { amount: 480, order: "A-10413", reason: "never came" }, id);
   await act(other, "secrets.read", { name: "crm" });
-  return { allowed, blocked, escalated };
+  return { allowed, blocked, escalated, session: id };
 }
 
 /** Adds a budget that is nearly used up, a payment that was reported, and two whose outcomes are unknown. Gives the reported one. */

@@ -117,6 +117,14 @@ describeInBrowser("the tools", () => {
     expect(await difference.locator("[data-argument=to]").innerText()).to.equal("to added string; required");
   });
 
+  it("open by names with a slash.", async () => {
+    const name = "files/read";
+    await dashboard.service.rest("POST /v1/enforce/tools", { name, input_schema: { type: "object" } });
+    await page.goto(`/tools/${encodeURIComponent(name)}`);
+    await page.getByRole("heading", { name }).waitFor();
+    await page.getByText("The schema declares no arguments.").waitFor();
+  });
+
   it("are not changed by auditors.", async () => {
     const key = await dashboard.service.rest("POST /v1/admin/keys", { name: "a", role: "auditor" });
     const shown = await dashboard.open("/tools", { key: key.secret ?? "" });

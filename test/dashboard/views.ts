@@ -159,6 +159,12 @@ export const VIEWS: readonly View[] = [
   { name: "departments", path: ({ ids }) => `/agents?tab=departments&open=${ids.department}`, ready: ".member-row" },
   agent("agent", "equipped", ".event-row"),
   agent("agent-authority", "equipped", ".authority-row"),
+  {
+    name: "session",
+    path: ({ ids }) => `/sessions/${ids.session}`,
+    ready: "[data-step='2']",
+    open: (page) => page.locator(".feed-row").first().waitFor(),
+  },
   agent("agent-certificate", "revoked", "[data-verified=true]"),
   {
     name: "incident",

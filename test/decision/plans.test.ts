@@ -268,6 +268,31 @@ describe("a plan", () => {
     expect(await tell(inside)).to.equal("escalate policy WHEN_HELD");
   });
 
+  it("marks the actions outside in lists of decisions, whatever was decided on each.", async () => {
+    const agentId = await test.agent("a");
+    const kinds = [OutsideContract.BLOCK, OutsideContract.ESCALATE, OutsideContract.RULES];
+    for (const outside of kinds) {
+      const sessionId = await session(agentId);
+      await plan(agentId, [{ tool: "read" }], { sessionId, outside });
+      for (const tool of ["read", "send"]) await test.intercept(call(agentId, tool, {}, { sessionId }));
+    }
+    await test.intercept(call(agentId, "send"));
+    const { decisions } = await test.enforcement.listDecisions({ agentId });
+    const told = decisions.map(({ tool, decision, outsideContract }) => ({
+      told: `${tool} ${Decision[decision].toLowerCase()}`,
+      outsideContract,
+    }));
+    expect(told).to.deep.equal([
+      { told: "send allow", outsideContract: false },
+      { told: "send allow", outsideContract: true },
+      { told: "read allow", outsideContract: false },
+      { told: "send escalate", outsideContract: true },
+      { told: "read allow", outsideContract: false },
+      { told: "send block", outsideContract: true },
+      { told: "read allow", outsideContract: false },
+    ]);
+  });
+
   it("is none for an action that names neither contract nor session, which a rule can block.", async () => {
     const agentId = await test.agent("a");
     const sessionId = await session(agentId);

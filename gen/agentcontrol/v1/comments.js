@@ -96,6 +96,7 @@ export const comments = {
   "agentcontrol.v1.DecisionRecord.reason": "Message of the most decisive reason.",
   "agentcontrol.v1.DecisionRecord.outcome": "Outcome of the action; unset for one that was not allowed, and for one whose outcome is neither tracked nor reported. Without later changes in watches, which send these apart.",
   "agentcontrol.v1.DecisionRecord.claim": "Claim of the action by the one who runs it; unset while nobody has claimed it. As `outcome` in watches.",
+  "agentcontrol.v1.DecisionRecord.outside_contract": "True if the action is outside an intent contract that covers it, whatever was decided on it.",
   "agentcontrol.v1.ActionOutcome": "Outcome of an allowed action.",
   "agentcontrol.v1.ActionOutcome.status": "State of the action.",
   "agentcontrol.v1.ActionOutcome.amount": "Amount that the action came to; unset if the report names none, and the amount that was decided then holds.",

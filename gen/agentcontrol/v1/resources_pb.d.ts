@@ -703,6 +703,13 @@ export declare type DecisionRecord = Message<"agentcontrol.v1.DecisionRecord"> &
    * @generated from field: optional agentcontrol.v1.Claim claim = 15;
    */
   claim?: Claim | undefined;
+
+  /**
+   * True if the action is outside an intent contract that covers it, whatever was decided on it.
+   *
+   * @generated from field: bool outside_contract = 16;
+   */
+  outsideContract: boolean;
 };
 
 /**

@@ -23,6 +23,7 @@ const BY_ID: Readonly<Record<string, { readonly path: string; readonly icon: Ico
   dec: { path: "/decisions", icon: "decisions", title: "Decision" },
   esc: { path: "/escalations", icon: "escalations", title: "Escalation" },
   agt: { path: "/agents", icon: "agents", title: "Agent" },
+  ses: { path: "/sessions", icon: "agents", title: "Session" },
   mnd: { path: "/mandates", icon: "mandates", title: "Mandate" },
 };
 /** An id of the service: its kind, and the base32 of 16 bytes. */

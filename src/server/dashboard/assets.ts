@@ -17,6 +17,7 @@ const SCREENS = [
   "incident",
   "outcomes",
   "agents",
+  "sessions",
   "tools",
   "mandates",
   "lists",

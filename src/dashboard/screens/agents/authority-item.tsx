@@ -1,19 +1,15 @@
+import { Link } from "wouter";
 import { AuthorityStatus } from "../../../../gen/agentcontrol/v1/authority_service_pb.js";
 import { AgentName } from "../../kit/agent-name.tsx";
-import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Button } from "../../kit/button.tsx";
 import { WordList } from "../../kit/lists/word-list.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { Time } from "../../kit/time.tsx";
+import { sessionHref } from "../sessions/session-href.ts";
+import { AuthorityBadge } from "./authority-badge.tsx";
 import type { AuthorityItem } from "./authority-kinds.ts";
 import type { PassedOn } from "./use-grant-tree.ts";
 
-const STATUSES: Readonly<Record<number, readonly [Tone, string]>> = {
-  [AuthorityStatus.ACTIVE]: ["good", "active"],
-  [AuthorityStatus.ENDED]: ["bad", "ended"],
-  [AuthorityStatus.EXPIRED]: ["plain", "expired"],
-  [AuthorityStatus.USED_UP]: ["plain", "used up"],
-};
 /** Maximum indentation, so that deep trees fit narrow pages. */
 const MAX_INDENT = 6;
 const INDENT_REM = 1.1;
@@ -32,7 +28,6 @@ export interface AuthorityItemProps {
 
 /** One piece of authority: its scope, status, expiry and uses. */
 export function AuthorityItemRow({ item, depth, passedOn, agentId, onToggle, onEnd }: AuthorityItemProps) {
-  const [tone, word] = STATUSES[item.status] ?? ["plain", "unknown"];
   const indent = Math.min(depth, MAX_INDENT) * INDENT_REM;
   return (
     <div
@@ -52,7 +47,7 @@ export function AuthorityItemRow({ item, depth, passedOn, agentId, onToggle, onE
           <code>{item.id}</code> <Note item={item} />
         </span>
       </div>
-      <Badge tone={tone}>{word}</Badge>
+      <AuthorityBadge status={item.status} />
       {onEnd === undefined ? null : (
         <Button action="end" onClick={onEnd} aria-label={`End ${item.id}`}>
           End
@@ -82,8 +77,11 @@ function Toggle({ item, passedOn, onToggle }: ToggleProps) {
 }
 
 function Title({ item, agentId }: Pick<AuthorityItemProps, "item" | "agentId">) {
-  const { grant, name } = item;
-  if (grant === undefined) return name === "" ? <span className="hint">without a name</span> : <Shown text={name} />;
+  const { grant, name, kind, id } = item;
+  if (grant === undefined) {
+    const shown = name === "" ? <span className="hint">without a name</span> : <Shown text={name} />;
+    return kind === "sessions" ? <Link href={sessionHref(id)}>{shown}</Link> : shown;
+  }
   const { grantorAgentId, granteeAgentId, parentGrantId } = grant;
   return (
     <>

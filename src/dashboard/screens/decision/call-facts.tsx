@@ -6,6 +6,7 @@ import { listAt, numberAt, textAt, valueAt } from "../../../verify/json.ts";
 import { Actor } from "../../kit/actor.tsx";
 import { Shown } from "../../kit/shown.tsx";
 import { ExactTime } from "../../kit/time.tsx";
+import { sessionHref } from "../sessions/session-href.ts";
 
 interface Fact {
   readonly label: string;
@@ -37,7 +38,7 @@ function factsOf(body: JsonObject, keyName: string | undefined): readonly Fact[]
     ...idFact(body, "Agent", "action.agent_id", agent),
     { label: "Key", value: <Actor id={textAt(body, "key_id")} name={keyName} /> },
     ...idFact(body, "For the principal", "on_behalf_of", agent),
-    ...idFact(body, "Session", "session_id", (id) => `/decisions?session=${encodeURIComponent(id)}`),
+    ...idFact(body, "Session", "session_id", sessionHref),
     ...idFact(body, "Trace", "trace_id"),
     ...idFact(body, "Grant", "grant_id"),
     ...idFact(body, "Intent contract", "intent_contract_id"),

@@ -5,6 +5,7 @@ import { Link } from "wouter";
 import { EnforcementService } from "../../../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { numberAt, textAt } from "../../../verify/json.ts";
 import { Fault, Loading } from "../../kit/states.tsx";
+import { sessionHref } from "../sessions/session-href.ts";
 import { EarlierStep, lineEndOf, StepLine } from "./step-line.tsx";
 
 /** Earlier actions shown. */
@@ -28,7 +29,9 @@ export function SessionSteps({ body }: { readonly body: JsonObject }) {
   return (
     <section className="card stack" aria-label="Session">
       <div className="row is-apart">
-        <h2>Session</h2>
+        <h2>
+          <Link href={sessionHref(sessionId)}>Session</Link>
+        </h2>
         <Link href={`/decisions?session=${encodeURIComponent(sessionId)}`}>All of this session</Link>
       </div>
       {query.isError ? <Fault error={query.error} onRetry={() => void query.refetch()} /> : null}

@@ -14,6 +14,7 @@ import { Scrolled } from "../../kit/scrolled.tsx";
 import { Shown, shownText } from "../../kit/shown.tsx";
 import { Countdown, Time } from "../../kit/time.tsx";
 import { useDepartmentNames } from "../agents/use-departments.ts";
+import { sessionHref } from "../sessions/session-href.ts";
 import { Answers, type AnswersProps } from "./answers.tsx";
 import { ApprovalNeeds } from "./approval-needs.tsx";
 import { ArgumentsTable, useToolArguments } from "./arguments-table.tsx";
@@ -21,6 +22,7 @@ import { Around } from "./around.tsx";
 import { firedArguments } from "./fired-argument.ts";
 import { Outcome } from "./outcome.tsx";
 import { Reasons } from "./reasons.tsx";
+import { Remembered } from "./remembered.tsx";
 import { TrustSpark } from "./trust-spark.tsx";
 import { type ArgumentPast, PastProvider, useApprovalContext, useSettled } from "./use-approval-context.ts";
 import "../../styles/escalation-card.css";
@@ -67,7 +69,8 @@ export const EscalationCard = memo(function EscalationCard(props: CardProps) {
       </header>
       <Scrolled key={escalationId} label="The action and its context" className="escalation-body">
         <Asker escalation={escalation} />
-        <Reasons reasons={escalation.reasons} />
+        <Reasons escalation={escalation} />
+        <Remembered escalation={escalation} />
         {isPending ? <ApprovalNeeds escalation={escalation} /> : null}
         <PastProvider value={past}>
           <ArgumentsTable args={escalation.arguments} tool={tool} fired={fired} />
@@ -133,7 +136,12 @@ function Asker({ escalation }: { readonly escalation: Escalation }) {
       <TrustSpark escalation={escalation} />
       <span className="hint">
         asked <Time at={createdAt} />
-        {sessionId === undefined ? "" : ` in session ${sessionId}`}
+        {sessionId === undefined ? null : (
+          <>
+            {" in session "}
+            <Link href={sessionHref(sessionId)}>{sessionId}</Link>
+          </>
+        )}
       </span>
       <Purpose agentId={agentId} />
     </p>
