@@ -44,6 +44,7 @@ import { DeferredUpstreams } from "./gateway/deferred-upstreams.ts";
 import { McpGateway } from "./gateway/gateway.ts";
 import { HeldActions } from "./gateway/held-actions.ts";
 import { HookCalls } from "./gateway/hook-calls.ts";
+import { HookSessions } from "./gateway/hook-sessions.ts";
 import { CodingAgentHooks } from "./gateway/hooks.ts";
 import { KeptResults } from "./gateway/kept-results.ts";
 import { RequestOrigins } from "./gateway/origin.ts";
@@ -249,6 +250,7 @@ interface McpParts {
   readonly resource: ProtectedResource;
   readonly hooks: CodingAgentHooks;
   readonly hookCalls: HookCalls;
+  readonly hookSessions: HookSessions;
   readonly kept: KeptResults;
   readonly outcomes: OutcomeReports;
 }
@@ -431,10 +433,14 @@ function createMcpParts({
     maxResultBytes: config.mcpMaxResultBytes,
   });
   const hookCalls = new HookCalls({ pool: database.pool, logs, log: quietLog });
+  const hookSessions = new HookSessions({ pool: database.pool, logs, log: quietLog });
   const hooks = new CodingAgentHooks({
     held,
     outcomes,
     calls: hookCalls,
+    sessions: hookSessions,
+    observe,
+    logs,
     callers,
     countCall: rateLimits.count,
     ends,
@@ -447,7 +453,20 @@ function createMcpParts({
     maxBodyBytes: config.maxBodyBytes,
     maxHeldBytes: shares.requestBytes,
   });
-  return { servers, definitions, targets, gateway, faults, isolation, resource, hooks, hookCalls, kept, outcomes };
+  return {
+    servers,
+    definitions,
+    targets,
+    gateway,
+    faults,
+    isolation,
+    resource,
+    hooks,
+    hookCalls,
+    hookSessions,
+    kept,
+    outcomes,
+  };
 }
 
 /** Returns the places outside of the database where checkpoints are kept. */
@@ -821,6 +840,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       signIn.rechecks?.start();
       mcp.kept.start();
       mcp.hookCalls.start();
+      mcp.hookSessions.start();
       return addresses;
     },
     async retire() {
@@ -833,6 +853,7 @@ export async function createControlPlane(options: ControlPlaneOptions): Promise<
       parts.tls?.close();
       mcp.kept.close();
       mcp.hookCalls.close();
+      mcp.hookSessions.close();
       await mcp.gateway.close();
       await drained;
       database.cutAfter(LAST_QUERIES_MS);

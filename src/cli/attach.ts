@@ -13,7 +13,7 @@ import {
   USER_FOLDER,
 } from "./hook/installation.ts";
 import { MANAGED_HOOK, writeManaged } from "./hook/managed.ts";
-import { EVENT, type HooksByEvent, putHooks } from "./hook/settings-file.ts";
+import { EVENT, type HooksByEvent, PROMPT_EVENT, putHooks } from "./hook/settings-file.ts";
 import { TRIAL_CALL, type Trial, tryHook } from "./hook/trial.ts";
 import { findNode } from "./hook/user-node.ts";
 import { addressFrom } from "./service.ts";
@@ -22,13 +22,13 @@ const DEFAULT_HOLD_SECONDS = 540;
 const MAX_HOLD_SECONDS = 3_540;
 /** Seconds for which the client waits longer than the service holds a call; the hook gives up in half of them. */
 const MARGIN_SECONDS = 60;
-/** Seconds that the client waits for the hook after a tool; the hook gives up in half of them. */
-const AFTER_SECONDS = 10;
+/** Seconds that the client waits for the hooks after a tool and before a prompt, which give up in half of them. */
+const TELLING_SECONDS = 40;
 const OPTIONS = ["url", "agent", "settings", "hold", "managed", "root"] as const;
 
 const DETAILS = [
   "",
-  "Adds a hook to the settings of the project in this folder, in place of the hook of an earlier run; other settings stay. Tries",
+  "Adds hooks to the settings of the project in this folder, in place of those of an earlier run; other settings stay. Tries",
   "one decision and says what it saw. Everything but an answer that is signed with the agent's key blocks the tool.",
   "",
   "The key comes from ACP_AGENT_KEY, or is asked for, and is kept with the address in a file of your home folder that only you",
@@ -105,6 +105,7 @@ async function attachProject({ client, input, connection, ...command }: Request)
       `  key        ${files.connection}, which only you can read`,
       `  held       a call waits ${command.holdSeconds} s for a person`,
       `  reported   how a tool ended, by ${client.afterEvents.join(" and ")}`,
+      `  observed   what a person asks, by ${PROMPT_EVENT}, and what tools answer`,
       ...trialLines(trial),
       "",
       ...client.gaps,
@@ -150,7 +151,7 @@ async function attachMachine({ client, input, connection, ...command }: Request)
   };
 }
 
-/** Returns the hooks of a client: the one before a tool, and the ones after it, which report how the tool ended. */
+/** Returns the hooks of a client: before a tool, after it, where they tell how it ended and what it answered, and before a prompt. */
 function hooksOf(client: CodingAgent, line: HookCommand): HooksByEvent {
   const before = {
     type: "command",
@@ -158,12 +159,13 @@ function hooksOf(client: CodingAgent, line: HookCommand): HooksByEvent {
     timeout: line.holdSeconds + MARGIN_SECONDS,
     ...client.hook,
   };
-  const after = {
+  const telling = (mode: "after" | "prompt") => ({
     type: "command",
-    command: commandLineFrom({ ...line, holdSeconds: 0, mode: "after" }),
-    timeout: AFTER_SECONDS,
-  };
-  return { [EVENT]: before, ...Object.fromEntries(client.afterEvents.map((event) => [event, after])) };
+    command: commandLineFrom({ ...line, holdSeconds: 0, mode }),
+    timeout: TELLING_SECONDS,
+  });
+  const after = Object.fromEntries(client.afterEvents.map((event) => [event, telling("after")]));
+  return { [EVENT]: before, ...after, [PROMPT_EVENT]: telling("prompt") };
 }
 
 /** Reads the certificates that `NODE_EXTRA_CA_CERTS` names, which the hook trusts too: it runs without the variable. */

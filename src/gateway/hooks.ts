@@ -3,7 +3,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
 import type { Portion, SharedPot } from "../async/shared-pot.ts";
-import { ControlPlaneError, ErrorReason, invalidField } from "../errors.ts";
+import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason, invalidField } from "../errors.ts";
+import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { Observe } from "../observation/observe.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
 import { cancelled, methodNotAllowed, type OutageReport, reportFault } from "../server/errors.ts";
 import { createHeldBytes, maxHeldBytesFor, WAITING_OVERHEAD } from "../server/held-bytes.ts";
@@ -23,7 +25,11 @@ import type { CallEnd } from "./call-end.ts";
 import { keyOf, type McpCaller, type McpCallers } from "./caller.ts";
 import type { HeldAction, HeldActions, HeldOutcome } from "./held-actions.ts";
 import type { HookCallName, HookCalls } from "./hook-calls.ts";
+import { contentOfEvent } from "./hook-content.ts";
+import type { HookSessions } from "./hook-sessions.ts";
+import { observeResult, observerOf } from "./observed-results.ts";
 import type { OutcomeReports } from "./outcome-reports.ts";
+import { contentFrom } from "./result-content.ts";
 import type { McpEnds } from "./session-ends.ts";
 import { blockedText, decisionMeta, escalationPage, pendingText, rejectedText } from "./tool-results.ts";
 
@@ -35,6 +41,9 @@ export interface CodingAgentHooksOptions {
   readonly held: Pick<HeldActions, "decide">;
   readonly outcomes: Pick<OutcomeReports, "report">;
   readonly calls: Pick<HookCalls, "note" | "take">;
+  readonly sessions: Pick<HookSessions, "sessionOf">;
+  readonly observe: Observe;
+  readonly logs: Pick<WorkspaceLogs, "of">;
   readonly callers: Pick<McpCallers, "identify">;
   readonly ends: Pick<McpEnds, "watch">;
   /** Counts a call before its body is read. Throws RATE_LIMITED. */
@@ -70,6 +79,8 @@ interface ToolEvent {
   readonly tool: string;
   /** Name under which the event after the tool reports the call; undefined if the client gives it none. */
   readonly call: HookCallName | undefined;
+  /** Session of the agent; undefined for a client that names none, and for an agent that may begin none. */
+  readonly sessionId: string | undefined;
   readonly input: JsonObject;
   /** Members of the event that rules may read, such as the working directory. */
   readonly about: JsonObject;
@@ -79,7 +90,9 @@ interface ToolEvent {
 type Answer =
   | { readonly kind: "none" }
   | { readonly kind: "allow"; readonly editedInput: JsonObject | undefined }
-  | { readonly kind: "deny" | "ask"; readonly reason: string };
+  | { readonly kind: "deny" | "ask"; readonly reason: string }
+  /** A prompt does not reach the model. */
+  | { readonly kind: "refuse"; readonly reason: string };
 
 /** An answer with the decision that it comes from; a fault has no decision. */
 interface Reply {
@@ -103,9 +116,18 @@ class ReportFault extends Error {
   }
 }
 
+/** Fault of a prompt, which then does not reach the model. */
+class PromptFault extends Error {
+  constructor(cause: unknown) {
+    super("a prompt was not observed", { cause });
+  }
+}
+
 const PREFIX = "/v1/hooks";
 const PATH = /^(?:\/api)?\/v1\/hooks\/([a-z-]+)$/;
 const EVENT = "PreToolUse";
+/** Event before a prompt reaches the model. */
+const PROMPT_EVENT = "UserPromptSubmit";
 /** Events after a tool: it has ended, or it has failed. */
 const AFTER_EVENTS: readonly unknown[] = ["PostToolUse", "PostToolUseFailure"];
 /** Maximum characters of a session's and a call's id. */
@@ -127,7 +149,8 @@ const GIVEN_PATHS: readonly DecisionPath[] = ["policy", "approved"];
 
 /**
  * Serves `POST /v1/hooks/claude-code` and `/v1/hooks/codex`: the hooks that these coding agents call before they run a tool
- * (event `PreToolUse`) and after it (`PostToolUse`, `PostToolUseFailure`), which reports how the tool ended.
+ * (event `PreToolUse`) and after it (`PostToolUse`, `PostToolUseFailure`), which reports how the tool ended and tells the session of the
+ * agent what it answered, and when a person asks something (`UserPromptSubmit`), which the session observes as well.
  *
  * A call with `X-Hook-Nonce` gets `{output, decision}` with `X-Hook-Signature`, the HMAC-SHA-256 of nonce and body under the key
  * of the call; a key that is refused gets an error status and no signature. A call without it comes from an earlier form of the
@@ -174,6 +197,7 @@ export class CodingAgentHooks {
         .during(caller, (held) => this.#serve({ client, request, response, caller, trace }, searchParams, held))
         .catch((error: unknown) => {
           if (error instanceof ReportFault) throw error;
+          if (error instanceof PromptFault) return this.#refusedPrompt(client, request, error.cause);
           return this.#denial(client, request, error);
         });
       send(response, client, reply, nonce === undefined ? undefined : { key: keyOf(request), nonce });
@@ -208,6 +232,7 @@ export class CodingAgentHooks {
       if (!response.writableFinished) ending.abort(cancelled());
     });
     const { workspaceId } = caller;
+    const { signal } = ending;
     await this.#options.largeRequests.giveWay({
       workspaceId,
       agentId: caller.agentId,
@@ -215,9 +240,11 @@ export class CodingAgentHooks {
       signal: ending.signal,
     });
     const { value, weight } = await readRequestJson(body, MAX_DEPTH);
+    // Of these events nothing is stored but digests.
+    if (isAfter(value)) return this.#report(call, value, signal);
+    if (isPrompt(value)) return this.#observePrompt(call, value, signal);
     assertStorableJson(value, MAX_DEPTH);
-    if (isAfter(value)) return this.#report(call, value);
-    const event = eventFrom(client, value);
+    const event = eventFrom(client, value, await this.#sessionFor(call, value));
     const unwatch = await ends.watch(caller, (reason) => ending.abort(reason));
     try {
       const waiting = { caller, bytes: weight, trace, signal: ending.signal, holdMs: settings.holdMs };
@@ -237,13 +264,47 @@ export class CodingAgentHooks {
     }
   }
 
+  /** Returns the session of an event's agent; undefined where the decision refuses the agent, or the client names no session. */
+  async #sessionFor({ client, caller }: HookCall, event: unknown): Promise<string | undefined> {
+    const id = isJsonObject(event as JsonValue) ? clientSessionOf(event as JsonObject) : undefined;
+    if (id === undefined || caller.isEnded) return undefined;
+    try {
+      return await this.#options.sessions.sessionOf(caller, { client, id });
+    } catch (error) {
+      if (AGENT_FAULTS.has(controlPlaneErrorFrom(error).reason)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Has the agent's session observe what a person asks. Rejects with `PromptFault`. */
+  async #observePrompt({ client, caller }: HookCall, event: JsonObject, signal: AbortSignal): Promise<Reply> {
+    const { sessions, observe, logs } = this.#options;
+    try {
+      if (caller.isEnded) throw keyEnded();
+      const [prompt, id] = [ownValue(event, "prompt"), clientSessionOf(event)];
+      if (typeof prompt !== "string") throw invalidField("prompt", "is required, as text");
+      if (id === undefined) throw invalidField("session_id", "must name the session of the client, as text");
+      const content = await contentFrom([prompt], false);
+      if (content === undefined) return NOTHING;
+      const sessionId = await sessions.sessionOf(caller, { client, id });
+      const isCut = content.isCut || ownValue(event, "is_cut") === true;
+      const told = { ...content, isCut, sessionId, source: "prompt" as const, decisionId: undefined };
+      await observe(await logs.of(caller.workspaceId), told, observerOf(caller, signal));
+    } catch (error) {
+      // The prompt then counts as nothing that the agent was asked: only an operator says that.
+      if (controlPlaneErrorFrom(error).reason !== ErrorReason.PROMPT_FROM_OPERATOR) throw new PromptFault(error);
+    }
+    return NOTHING;
+  }
+
   /**
    * Reports how a tool ended, as its client says, with the source `agent`: the client runs on the agent's own machine. An event that
-   * names no call which waits for its outcome is ignored. Rejects with `ReportFault`.
+   * names no call which waits for its outcome reports none. Then has the agent's session observe what the tool answered. Rejects with
+   * `ReportFault`.
    */
-  async #report({ client, caller }: HookCall, event: JsonObject): Promise<Reply> {
+  async #report({ client, caller }: HookCall, event: JsonObject, signal: AbortSignal): Promise<Reply> {
     try {
-      if (caller.isEnded) throw new ControlPlaneError(ErrorReason.KEY_INVALID, "the key has ended");
+      if (caller.isEnded) throw keyEnded();
       const call = callOf(client, event);
       if (call === undefined) throw invalidField("tool_use_id", "must name the call that has ended, as text");
       const end = endFrom(event);
@@ -251,7 +312,13 @@ export class CodingAgentHooks {
       if (end !== undefined) {
         for (const decisionId of decisions) this.#options.outcomes.report(caller, decisionId, end, "agent");
       }
-      return { answer: { kind: "none" } };
+      const content = await contentOfEvent(event);
+      if (content === undefined || call.sessionId === "") return NOTHING;
+      const { sessions, observe, logs } = this.#options;
+      const sessionId = await sessions.sessionOf(caller, { client, id: call.sessionId });
+      const told = { content, sessionId, decisionId: decisions[0], caller, signal };
+      await observeResult(observe, await logs.of(caller.workspaceId), told);
+      return NOTHING;
     } catch (error) {
       throw new ReportFault(error);
     }
@@ -263,6 +330,12 @@ export class CodingAgentHooks {
     return { answer: { kind: "deny", reason } };
   }
 
+  #refusedPrompt(client: CodingAgent, request: IncomingMessage, error: unknown): Reply {
+    const fault = this.#note(client, request, error);
+    const reason = `The control plane could not observe the prompt: ${fault.message}. The model did not get it.`;
+    return { answer: { kind: "refuse", reason } };
+  }
+
   /** Notes a fault. Returns what its caller may know. */
   #note(client: CodingAgent, request: IncomingMessage, error: unknown): ControlPlaneError {
     const key = headerOf(request, "x-api-key");
@@ -272,6 +345,10 @@ export class CodingAgentHooks {
     return reportFault(this.#options.log, error, call, this.#options.outage);
   }
 }
+
+const NOTHING: Reply = { answer: { kind: "none" } };
+const AGENT_FAULTS: ReadonlySet<ErrorReason> = new Set([ErrorReason.AGENT_NOT_FOUND, ErrorReason.AGENT_INACTIVE]);
+const keyEnded = () => new ControlPlaneError(ErrorReason.KEY_INVALID, "the key has ended");
 
 const isCodingAgent = (name: string): name is CodingAgent => name === "claude-code" || name === "codex";
 
@@ -298,6 +375,17 @@ function isAfter(value: unknown): value is JsonObject {
   return isJsonObject(value as JsonValue) && AFTER_EVENTS.includes(ownValue(value as JsonObject, "hook_event_name"));
 }
 
+/** Tests for an event before a prompt reaches the model. */
+function isPrompt(value: unknown): value is JsonObject {
+  return isJsonObject(value as JsonValue) && ownValue(value as JsonObject, "hook_event_name") === PROMPT_EVENT;
+}
+
+/** Returns the client's id of its session; undefined if it gives none that can be told again. */
+function clientSessionOf(event: JsonObject): string | undefined {
+  const id = ownValue(event, "session_id");
+  return typeof id === "string" && id !== "" && id.length <= MAX_CALL_ID ? id : undefined;
+}
+
 /** Returns the name of an event's call; undefined if the client gives it none that can be told again. */
 function callOf(client: CodingAgent, event: JsonObject): HookCallName | undefined {
   const [sessionId = "", toolUseId] = [ownValue(event, "session_id"), ownValue(event, "tool_use_id")];
@@ -322,7 +410,7 @@ function endFrom(event: JsonObject): CallEnd | undefined {
 /** End of a call that was decided on trial. */
 const NOT_RUN: CallEnd = { status: "cancelled", error: "the decision was a trial, and no tool ran" };
 
-function eventFrom(client: CodingAgent, value: unknown): ToolEvent {
+function eventFrom(client: CodingAgent, value: unknown, sessionId: string | undefined): ToolEvent {
   if (!isJsonObject(value as JsonValue)) {
     throw new ControlPlaneError(ErrorReason.MALFORMED_REQUEST, "the event of a hook must be a JSON object");
   }
@@ -340,6 +428,7 @@ function eventFrom(client: CodingAgent, value: unknown): ToolEvent {
   return {
     tool,
     call: callOf(client, event),
+    sessionId,
     input,
     about: Object.fromEntries(about.filter(([, given]) => typeof given === "string")) as JsonObject,
   };
@@ -350,7 +439,7 @@ function eventFrom(client: CodingAgent, value: unknown): ToolEvent {
  */
 function actionOf(
   client: CodingAgent,
-  { tool, input, about }: ToolEvent,
+  { tool, input, about, sessionId }: ToolEvent,
   waiting: Pick<HeldAction, "caller" | "bytes" | "trace" | "signal" | "holdMs">,
 ): HeldAction {
   const [, server, ofServer] = MCP_TOOL.exec(tool) ?? [];
@@ -364,6 +453,7 @@ function actionOf(
       actionType: name,
       tool: name,
       metadata: { ...about, client, ...origin, arguments: args },
+      ...(sessionId === undefined ? {} : { sessionId }),
     }),
   };
 }
@@ -412,6 +502,8 @@ function send(
  */
 function outputFrom(client: CodingAgent, answer: Answer): JsonObject {
   if (answer.kind === "none") return {};
+  // Both clients take this of an event before a prompt.
+  if (answer.kind === "refuse") return { decision: "block", reason: answer.reason };
   if (answer.kind !== "allow") {
     return hookOutput({ permissionDecision: answer.kind, permissionDecisionReason: answer.reason });
   }

@@ -1,6 +1,7 @@
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
 import { sessionEnded } from "../log/observation.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import type { WorkspaceLog } from "../log/writer.ts";
 import type { Observe } from "../observation/observe.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import type { McpCaller } from "./caller.ts";
@@ -97,10 +98,6 @@ export class ObservedResults {
     }
   }
 
-  /**
-   * Observes a content, as the result of a decision if that can be. A decision of another session, and one whose result was told with
-   * other content before, by the agent itself or in an earlier round, leave it as a result of no decision, which nothing trusts.
-   */
   async #observe(
     exchange: Pick<ObservedExchange, "caller">,
     sessionId: string,
@@ -109,23 +106,41 @@ export class ObservedResults {
     call: ObservedCall,
   ): Promise<void> {
     const { caller } = exchange;
-    const { signal } = call.ending;
     const log = await this.#options.logs.of(caller.workspaceId);
-    const observe = (id: string | undefined) =>
-      this.#options.observe(
-        log,
-        { ...content, sessionId, source: "result", decisionId: id },
-        observerOf(caller, signal),
-      );
-    try {
-      await observe(decisionId);
-    } catch (error) {
-      const { reason } = controlPlaneErrorFrom(error);
-      // Nothing can be decided in the session any more.
-      if (reason === ErrorReason.SESSION_ENDED) return;
-      if (decisionId === undefined || !ANOTHER_RESULT.has(reason)) throw error;
-      await this.#observe(exchange, sessionId, undefined, content, call);
-    }
+    await observeResult(this.#options.observe, log, {
+      content,
+      sessionId,
+      decisionId,
+      caller,
+      signal: call.ending.signal,
+    });
+  }
+}
+
+/** Content of a result that a session is to observe. */
+export interface ToldResult {
+  readonly content: ResultContent;
+  readonly sessionId: string;
+  readonly decisionId: string | undefined;
+  readonly caller: McpCaller;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Observes a content, as the result of a decision if that can be. A decision of another session, and one whose result was told with
+ * other content before, by the agent itself or in an earlier round, leave it as a result of no decision, which nothing trusts. Does
+ * nothing for a session that has ended.
+ */
+export async function observeResult(observe: Observe, log: WorkspaceLog, told: ToldResult): Promise<void> {
+  const { content, sessionId, decisionId, caller, signal } = told;
+  try {
+    await observe(log, { ...content, sessionId, source: "result", decisionId }, observerOf(caller, signal));
+  } catch (error) {
+    const { reason } = controlPlaneErrorFrom(error);
+    // Nothing can be decided in the session any more.
+    if (reason === ErrorReason.SESSION_ENDED) return;
+    if (decisionId === undefined || !ANOTHER_RESULT.has(reason)) throw error;
+    await observeResult(observe, log, { ...told, decisionId: undefined });
   }
 }
 

@@ -817,6 +817,19 @@ const OBSERVATIONS = [
 /** Callers who may say what an agent was asked. */
 const PROMPT_SOURCES = ["alter table workspace add column prompt_from text not null default 'agent'"];
 
+/** Sessions of coding agents, by the SHA-256 of what their clients call them. */
+const HOOK_SESSIONS = [
+  `create table hook_session (
+    workspace_id text collate "C" not null,
+    agent_id text collate "C" not null,
+    client_digest text collate "C" not null,
+    session_id text collate "C" not null,
+    expires_at_ms bigint not null,
+    primary key (workspace_id, agent_id, client_digest)
+  )`,
+  "create index hook_session_expiry on hook_session (expires_at_ms)",
+];
+
 /** The product's migrations in the order of their application; forward only. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "0001-schema", statements: [...LOG, ...REGISTRY, ...AUTHORITY, ...WEBHOOKS, ...REDACTION] },
@@ -856,4 +869,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "0034-tool-provenance", statements: TOOL_PROVENANCE },
   { name: "0035-observations", statements: OBSERVATIONS },
   { name: "0036-prompt-sources", statements: PROMPT_SOURCES },
+  { name: "0037-hook-sessions", statements: HOOK_SESSIONS },
 ];

@@ -107,21 +107,27 @@ describe("agentctl attach", () => {
   }
 
   for (const client of CLIENTS) {
-    it(`${client} installs a hook that reports how a tool ended, without what it read.`, async () => {
+    it(`${client} installs hooks that tell what a person asks, how a tool ended, and what it answered.`, async () => {
       const { project, env } = await createPlace();
       const run = await attach(client, env);
       const events = client === "codex" ? ["PostToolUse"] : ["PostToolUse", "PostToolUseFailure"];
       expect(run.stdout).to.contain(`reported   how a tool ended, by ${events.join(" and ")}`);
       const path = join(project, SETTINGS[client]);
       const { hooks } = JSON.parse(await readFile(path, "utf8")) as { hooks: Record<string, { hooks: Hook[] }[]> };
-      expect(Object.keys(hooks)).to.deep.equal(["PreToolUse", ...events]);
+      expect(run.stdout).to.contain("observed   what a person asks, by UserPromptSubmit, and what tools answer");
+      expect(Object.keys(hooks)).to.deep.equal(["PreToolUse", ...events, "UserPromptSubmit"]);
+      const session = `s-${client}`;
+      const prompt = hooks.UserPromptSubmit?.[0]?.hooks[0];
+      expect(prompt).to.include({ type: "command", timeout: 40 });
+      const asked = { hook_event_name: "UserPromptSubmit", session_id: session, prompt: "mail ann@home.example" };
+      expect(await runCommandLine(prompt?.command ?? "", asked)).to.deep.include({ code: 0, stdout: "", stderr: "" });
       for (const event of events) {
         const [after, ...others] = hooks[event]?.flatMap((group) => group.hooks) ?? [];
         expect(others).to.deep.equal([]);
-        expect(after).to.include({ type: "command", timeout: 10 }).and.not.to.have.property("onFailure");
-        const named = { ...EVENT, session_id: "s-1", tool_use_id: `toolu_${client}_${event}` };
+        expect(after).to.include({ type: "command", timeout: 40 }).and.not.to.have.property("onFailure");
+        const named = { ...EVENT, session_id: session, tool_use_id: `toolu_${client}_${event}` };
         expect(await call(client, project, "Bash", named)).to.deep.include({ code: 0, stdout: "", stderr: "" });
-        const ended = { ...named, hook_event_name: event, tool_response: "x".repeat(3_000_000) };
+        const ended = { ...named, hook_event_name: event, tool_response: "é\u0001x".repeat(1_000_000) };
         const reported = await runCommandLine(after?.command ?? "", ended);
         expect(reported).to.deep.include({ code: 0, stdout: "", stderr: "" });
         const outcome = await settledOutcome(service, agentId);
@@ -134,16 +140,46 @@ describe("agentctl attach", () => {
     });
   }
 
-  it("installs a hook after a tool that changes nothing when it cannot report.", async () => {
+  it("installs a hook after a tool that stops the agent when it cannot tell what the tool answered.", async () => {
     const { project, env } = await createPlace();
     await attach("claude-code", env);
     const path = join(project, SETTINGS["claude-code"]);
     const { hooks } = JSON.parse(await readFile(path, "utf8")) as { hooks: Record<string, { hooks: Hook[] }[]> };
     const command = hooks.PostToolUse?.[0]?.hooks[0]?.command ?? "";
-    for (const event of [{ hook_event_name: "PostToolUse" }, "[]", "{"]) {
-      const { code, stdout, stderr } = await runCommandLine(command, event);
-      expect([code, stdout]).to.deep.equal([1, ""]);
-      expect(stderr).to.match(/^Agent Control Plane: .*How the tool ended is not known there\.\n$/);
+    const lost = command.replace("hook.cjs", "no-hook.cjs");
+    for (const [line, event] of [
+      [command, { hook_event_name: "PostToolUse" }],
+      [command, "[]"],
+      [command, "{"],
+      [lost, { hook_event_name: "PostToolUse" }],
+    ] as const) {
+      const { code, stdout } = await runCommandLine(line, event);
+      expect(code).to.equal(0);
+      const { continue: goesOn, stopReason } = JSON.parse(stdout);
+      expect(goesOn).to.equal(false);
+      expect(stopReason).to.match(/^Agent Control Plane: .*The tool ran/);
+    }
+  });
+
+  it("installs a hook before a prompt that keeps it from the model when it cannot be told.", async () => {
+    for (const client of CLIENTS) {
+      const { project, env } = await createPlace();
+      await attach(client, env);
+      const path = join(project, SETTINGS[client]);
+      const { hooks } = JSON.parse(await readFile(path, "utf8")) as { hooks: Record<string, { hooks: Hook[] }[]> };
+      const command = hooks.UserPromptSubmit?.[0]?.hooks[0]?.command ?? "";
+      const event = { hook_event_name: "UserPromptSubmit", prompt: "mail ann@home.example" };
+      for (const [line, given] of [
+        [command, event],
+        [command, { ...event, session_id: "s", prompt: 1 }],
+        [command, "{"],
+        [command.replace("hook.cjs", "no-hook.cjs"), event],
+      ] as const) {
+        const { code, stdout, stderr } = await runCommandLine(line, given);
+        const reason = code === 2 ? stderr : JSON.parse(stdout).reason;
+        if (code !== 2) expect(JSON.parse(stdout).decision).to.equal("block");
+        expect(reason, JSON.stringify(given)).to.contain("The model did not get");
+      }
     }
   });
 
@@ -391,7 +427,7 @@ describe("agentctl attach", () => {
       expect(text)
         .to.match(/^managed_dir = "\/usr\/local\/lib\/agent-control-plane"$/m)
         .and.to.match(/^timeout = 90$/m)
-        .and.to.match(/^\[\[hooks\.PostToolUse\.hooks\]\]\n.+\n.+\ntimeout = 10$/m);
+        .and.to.match(/^\[\[hooks\.PostToolUse\.hooks\]\]\n.+\n.+\ntimeout = 40$/m);
       const [, command = ""] = /^command = (".*")$/m.exec(text) ?? [];
       const hook = "/usr/local/lib/agent-control-plane/hook.cjs";
       expect(JSON.parse(command)).to.contain(`'${hook}'`).and.to.contain("'~/.config/agent-control-plane/connections/");
@@ -420,7 +456,7 @@ describe("agentctl attach", () => {
       expect(hook?.command).to.contain("/v1/hooks/claude-code");
       const { hooks } = JSON.parse(await readFile(path, "utf8")) as { hooks: Record<string, [{ hooks: Hook[] }]> };
       for (const event of ["PostToolUse", "PostToolUseFailure"])
-        expect(hooks[event]?.[0].hooks).to.have.nested.property("[0].timeout", 10);
+        expect(hooks[event]?.[0].hooks).to.have.nested.property("[0].timeout", 40);
     });
 
     it("names the same connection file as a user's own run.", async () => {

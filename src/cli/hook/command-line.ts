@@ -8,17 +8,25 @@ const EARLIER_MARK = "ACP_AGENT_KEY";
  * and turns every failure into exit code 2 with a text, because other failures let the tool run. If the hook could not run, it
  * reads the rest of the event: Codex runs the tool if it cannot write the whole event.
  */
-const SCRIPT = [
-  '/usr/bin/env -i "$@"',
-  "code=$?",
-  '[ "$code" = 0 ] || [ "$code" = 2 ] && exit "$code"',
-  "command -p cat > /dev/null",
-  'echo "Agent Control Plane: the hook did not run (exit code $code); run agentctl attach again. The tool did not run." >&2',
-  "exit 2",
-].join("; ");
+const scriptWith = (consequence: string): string =>
+  [
+    '/usr/bin/env -i "$@"',
+    "code=$?",
+    '[ "$code" = 0 ] || [ "$code" = 2 ] && exit "$code"',
+    "command -p cat > /dev/null",
+    `echo "Agent Control Plane: the hook did not run (exit code $code); run agentctl attach again. ${consequence}" >&2`,
+    "exit 2",
+  ].join("; ");
+const SCRIPT = scriptWith("The tool did not run.");
+const PROMPT_SCRIPT = scriptWith("The model did not get the prompt.");
 
-/** Script around the hook after a tool: nothing that goes wrong there can change what the tool did. */
-const AFTER_SCRIPT = 'exec /usr/bin/env -i "$@"';
+/** Script around the hook after a tool, which the tool's end cannot wait for: it stops the agent if the hook did not run. */
+const AFTER_SCRIPT = [
+  '/usr/bin/env -i "$@" && exit 0',
+  "code=$?",
+  "command -p cat > /dev/null",
+  `printf '{"continue":false,"stopReason":"Agent Control Plane: the hook did not run (exit code %s); run agentctl attach again. The tool ran."}' "$code"`,
+].join("; ");
 
 /** Program and arguments of a hook. */
 export interface HookCommand {
@@ -33,15 +41,15 @@ export interface HookCommand {
   /** Path of the connection file, absolute or from the user's home (`~/…`). */
   readonly connection: string;
   /**
-   * `tracked`: decides a call that another hook reports after the tool. `after`: reports it. Default: decides a call that nothing
-   * reports.
+   * `tracked`: decides a call that another hook reports after the tool. `after`: reports it, with what the tool answered. `prompt`: tells
+   * what a person asks. Default: decides a call that nothing reports.
    */
-  readonly mode?: "tracked" | "after" | undefined;
+  readonly mode?: "tracked" | "after" | "prompt" | undefined;
 }
 
 /** Builds the command line of a hook. It contains no key, and reads the same in every shell with single quotes. */
 export function commandLineFrom({ node, hook, client, endpoint, holdSeconds, connection, mode }: HookCommand): string {
-  const script = mode === "after" ? AFTER_SCRIPT : SCRIPT;
+  const script = mode === "after" ? AFTER_SCRIPT : mode === "prompt" ? PROMPT_SCRIPT : SCRIPT;
   const words = [script, MARK, node, hook, client, endpoint, String(holdSeconds), connection];
   if (mode !== undefined) words.push(mode);
   return ["/bin/sh -c", ...words.map(quoted)].join(" ");

@@ -1,13 +1,15 @@
 /*
  * The hook of coding agents, as `agentctl attach` installs it: it sends a tool call to the control plane before the tool runs, and
- * accepts only an answer that is signed with the agent's key. Everything else blocks the call. After the tool it says how that ended.
+ * accepts only an answer that is signed with the agent's key. Everything else blocks the call. After the tool it says how that ended and
+ * what it answered, and before a prompt reaches the model what a person asks.
  * It is one file without packages, for any Node.js from 20 on.
  *
- *   node hook.cjs CLIENT ENDPOINT HOLD_SECONDS CONNECTION_FILE [tracked | after | report]
+ *   node hook.cjs CLIENT ENDPOINT HOLD_SECONDS CONNECTION_FILE [tracked | after | prompt | report]
  *
  * CONNECTION_FILE holds `url`, `key` and optionally `agent`, `ca`, and the paths `cert` and `cert_key` of a certificate to show. A path that begins with `~/` lies in the home directory that
  * the system has for this user, whatever HOME says.
- * With `tracked` it decides a call whose end the hook with `after` reports. With `report` it decides one on trial and prints the whole
+ * With `tracked` it decides a call whose end the hook with `after` reports, which stops the agent if it cannot. With `prompt` it tells a
+ * prompt, which the model does not get if that fails. With `report` it decides one on trial and prints the whole
  * answer, for `agentctl attach`.
  */
 const { createHmac, randomBytes, timingSafeEqual } = require("node:crypto");
@@ -17,10 +19,22 @@ const EVENT = "PreToolUse";
 const MAX_EVENT_BYTES = 16 * 1024 * 1024;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_CONNECTION_BYTES = 1024 * 1024;
-/** Seconds after which the hook after a tool gives up. */
-const AFTER_SECONDS = 5;
-/** Members of an event after a tool that are sent. What the tool got and answered stays here. */
-const AFTER_MEMBERS = ["hook_event_name", "session_id", "tool_use_id", "is_interrupt"];
+/** Seconds after which the hooks after a tool and before a prompt give up. */
+const TELLING_SECONDS = 20;
+/** Modes of the hooks that tell something, in place of deciding. */
+const TELLING = ["after", "prompt"];
+/** Members of an event that are told. What the tool got stays here. */
+const TOLD_MEMBERS = ["hook_event_name", "session_id", "tool_use_id", "is_interrupt"];
+/** Members of an event with what the agent reads, of which the service keeps digests. */
+const CONTENTS = ["tool_response", "error", "prompt"];
+/** Bytes of JSON of a content that are sent: the service by default reads requests of 1 MiB. */
+const MAX_CONTENT_JSON = 960 * 1024;
+/** Characters of JSON, and lists and objects around a value, of a content that is sent as it is; any other is sent as its text. */
+const MAX_VALUE_JSON = 256 * 1024;
+const MAX_DEPTH = 32;
+/** Members with bytes in Base64, which are left out. */
+const BYTES_MEMBERS = ["data", "blob", "base64"];
+const BASE64 = /^[\w+/=-]{257,}$/;
 /** Words of the query by which the service knows whether a call's end is reported, by the mode of the hook. */
 const OUTCOMES = new Map([
   ["tracked", "reported"],
@@ -58,11 +72,14 @@ function end(stream, text, code) {
 function block(error) {
   const why = error instanceof Blocked ? error.message : `the hook failed (${codeOf(error)})`;
   const [client, , , , mode] = process.argv.slice(2);
-  // An exit code other than 2 shows the text, and changes nothing.
-  if (mode === "after")
-    return end(process.stderr, `Agent Control Plane: ${why}. How the tool ended is not known there.\n`, 1);
-  const reason = `Agent Control Plane: ${why}. The tool did not run.`;
+  if (mode === "after") {
+    const stopReason = `Agent Control Plane: ${why}. The tool ran, and what it answered is not known there, so the agent stops.`;
+    return end(process.stdout, JSON.stringify({ continue: false, stopReason }), 0);
+  }
+  const what = mode === "prompt" ? "The model did not get the prompt." : "The tool did not run.";
+  const reason = `Agent Control Plane: ${why}. ${what}`;
   if (client !== "claude-code" || mode === "report") return end(process.stderr, `${reason}\n`, 2);
+  if (mode === "prompt") return end(process.stdout, JSON.stringify({ decision: "block", reason }), 0);
   const specific = { hookEventName: EVENT, permissionDecision: "deny", permissionDecisionReason: reason };
   end(process.stdout, JSON.stringify({ hookSpecificOutput: specific }), 0);
 }
@@ -234,12 +251,13 @@ async function readAnswer(response, key, nonce) {
 /**
  * Returns what to print for the client, and the exit code. Throws `Blocked` for an answer of another form, with which the client
  * would run the tool.
- * @param {string} client @param {Record<string, unknown>} output
+ * @param {string} client @param {string} mode @param {Record<string, unknown>} output
  * @returns {{ readonly text: string, readonly code: 0 | 2 }}
  */
-function replyOf(client, output) {
+function replyOf(client, mode, output) {
   const [name, ...others] = Object.keys(output);
   if (name === undefined) return { text: "", code: 0 };
+  if (mode === "prompt") return refusalOf(client, output);
   const specific = output.hookSpecificOutput;
   if (others.length > 0 || !isRecord(specific) || specific.hookEventName !== EVENT) throw unknownForm();
   const { permissionDecision: decision, permissionDecisionReason: reason, updatedInput } = specific;
@@ -256,24 +274,71 @@ function replyOf(client, output) {
   throw unknownForm();
 }
 
+/**
+ * Returns what to print for a prompt that the model does not get.
+ * @param {string} client @param {Record<string, unknown>} output
+ * @returns {{ readonly text: string, readonly code: 0 | 2 }}
+ */
+function refusalOf(client, output) {
+  const { decision, reason, ...others } = output;
+  const hasReason = typeof reason === "string" && reason.trim() !== "";
+  if (decision !== "block" || !hasReason || Object.keys(others).length > 0) throw unknownForm();
+  return client === "codex" ? { text: `${reason}\n`, code: 2 } : { text: JSON.stringify(output), code: 0 };
+}
+
 const unknownForm = () => new Blocked("the answer has a form that the hook does not know; run `agentctl attach` again");
 
 /**
- * Returns the part of an event after a tool that says how the tool ended.
+ * Returns the part of an event that is told: what happened, and the content that the agent reads, without images and the like.
  * @param {Buffer} given
  */
-function afterEventFrom(given) {
+function toldEventFrom(given) {
   const event = recordFrom(given.toString("utf8"), "the event is not a JSON object");
-  const members = AFTER_MEMBERS.flatMap((name) => (event[name] === undefined ? [] : [[name, event[name]]]));
-  const { tool_response: response } = event;
-  if (isRecord(response) && response.isError === true) members.push(["tool_response", { isError: true }]);
-  return Buffer.from(JSON.stringify(Object.fromEntries(members)));
+  /** @type {Record<string, unknown>} */
+  const told = {};
+  for (const name of TOLD_MEMBERS) if (event[name] !== undefined) told[name] = event[name];
+  for (const name of CONTENTS) {
+    const content = event[name];
+    if (content === undefined) continue;
+    const json = JSON.stringify(content, withoutBytes);
+    if (typeof content !== "string" && json.length <= MAX_VALUE_JSON && !isDeep(content)) {
+      told[name] = JSON.parse(json);
+      continue;
+    }
+    const whole = typeof content === "string" ? content : json;
+    const text = cut(whole);
+    if (text.length < whole.length) told.is_cut = true;
+    // The service reads there whether the tool failed.
+    told[name] = isRecord(content) && content.isError === true ? { isError: true, text } : text;
+  }
+  return Buffer.from(JSON.stringify(told));
+}
+
+/** @param {string} name @param {unknown} value */
+const withoutBytes = (name, value) =>
+  BYTES_MEMBERS.includes(name) && typeof value === "string" && BASE64.test(value) ? undefined : value;
+
+/** Cuts a text to what one event may hold, in whose JSON a character takes up to six bytes. @param {string} whole */
+function cut(whole) {
+  let text = whole.slice(0, MAX_CONTENT_JSON);
+  for (;;) {
+    const bytes = Buffer.byteLength(JSON.stringify(text));
+    if (bytes <= MAX_CONTENT_JSON) return text;
+    text = text.slice(0, Math.floor((text.length * MAX_CONTENT_JSON) / bytes) - 1);
+  }
+}
+
+/** Tests whether a value is nested too deeply to be sent as it is. @param {unknown} value @returns {boolean} */
+function isDeep(value, depth = 0) {
+  if (typeof value !== "object" || value === null) return false;
+  return depth === MAX_DEPTH || Object.values(value).some((each) => isDeep(each, depth + 1));
 }
 
 async function main() {
   const [client = "", endpoint = "", hold = "", file = "", mode = ""] = process.argv.slice(2);
   const isHold = /^\d{1,4}$/.test(hold);
-  const seconds = mode === "after" ? AFTER_SECONDS : (isHold ? Number(hold) : 0) + GRACE_SECONDS;
+  const isTelling = TELLING.includes(mode);
+  const seconds = isTelling ? TELLING_SECONDS : (isHold ? Number(hold) : 0) + GRACE_SECONDS;
   const left = seconds * 1_000 - performance.now();
   setTimeout(() => block(new Blocked(`the control plane gave no answer in ${seconds} s`)), Math.max(left, 0));
   const given = await readEvent();
@@ -283,11 +348,13 @@ async function main() {
   url.searchParams.set("hold_seconds", hold);
   const outcome = OUTCOMES.get(mode);
   if (outcome !== undefined) url.searchParams.set("outcome", outcome);
-  const body = await ask(url, connection, mode === "after" ? afterEventFrom(given) : given);
+  const body = await ask(url, connection, isTelling ? toldEventFrom(given) : given);
   const { output } = recordFrom(body, "the answer is not a JSON object");
   if (!isRecord(output)) throw unknownForm();
-  if (mode === "after") return end(process.stdout, "", 0);
-  const { text, code } = replyOf(client, output);
+  // A fault before the service knew the event is answered as a denial of a call.
+  if (isTelling && "hookSpecificOutput" in output) throw new Blocked("the control plane could not read the event");
+  if (mode === "after") return Object.keys(output).length === 0 ? end(process.stdout, "", 0) : block(unknownForm());
+  const { text, code } = replyOf(client, mode, output);
   if (mode === "report") end(process.stdout, body, 0);
   else end(code === 0 ? process.stdout : process.stderr, text, code);
 }

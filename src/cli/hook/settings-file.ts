@@ -6,6 +6,8 @@ import { replaceFile } from "./installation.ts";
 
 /** Event before a tool runs, in both clients. */
 export const EVENT = "PreToolUse";
+/** Event before a prompt reaches the model, in both clients. */
+export const PROMPT_EVENT = "UserPromptSubmit";
 const DEFAULT_MODE = 0o644;
 
 /** Hooks by the event that they are for. */
