@@ -32,12 +32,16 @@ type Line = {
 };
 
 /** Asks a service to replay, over REST. */
-export async function replay(service: TestService, body: object, key = service.adminKey): Promise<ReplayAnswer> {
+export async function replay(
+  service: TestService,
+  body: object | string,
+  key = service.adminKey,
+): Promise<ReplayAnswer> {
   const headers = { "x-api-key": key, "content-type": "application/json", accept: "application/x-ndjson" };
   const response = await fetch(`${service.http}/v1/enforce/replay`, {
     method: "POST",
     headers,
-    body: JSON.stringify(body),
+    body: typeof body === "string" ? body : JSON.stringify(body),
   });
   const episodes: ReplayAnswer["episodes"][number][] = [];
   let summary = {};

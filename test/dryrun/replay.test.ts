@@ -358,6 +358,76 @@ describe("a replay of episodes", () => {
     });
   }
 
+  describe("that is hostile", () => {
+    const prompt = "go";
+    const HOSTILE: readonly (readonly [name: string, steps: () => readonly object[]])[] = [
+      ["one line of 3 MB", () => [{ ...pay(1), result: "a".repeat(3_000_000) }]],
+      ["a million lines", () => [{ ...pay(1), result: "a\n".repeat(1_000_000) }]],
+      ["a result of brackets", () => [{ ...pay(1), result: "[".repeat(1_000_000) }]],
+      ["YAML that grows", () => [{ ...pay(1), result: `a: &a [x, x]\n${"b: [*a, *a, *a]\n".repeat(10_000)}` }]],
+      ["addresses without an end", () => [{ ...pay(1), result: "a@".repeat(500_000) }]],
+      [
+        "more prompts than a session observes",
+        () => Array.from({ length: 2_500 }, (_, at) => ({ prompt: `x${at}@x.example` })),
+      ],
+      [
+        "arguments of a thousand members",
+        () => [{ ...pay(1), arguments: Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`m${at}`, at])) }],
+      ],
+      [
+        "members named as those of every object",
+        () => [{ ...pay(1), arguments: JSON.parse('{"__proto__": {"amount": 1}, "constructor": 1}') as object }],
+      ],
+    ];
+    const declared = { ...PAY, provenance: { free_fields: ["note"] } };
+    for (const [name, steps] of HOSTILE) {
+      it(`is decided in its turn while others are served: ${name}.`, async () => {
+        const asking = ask(steps(), { tools: [declared], drafts: [ASK_ABOVE_500] }, { prompt });
+        let isOver = false;
+        void asking.finally(() => {
+          isOver = true;
+        });
+        let slowest = 0;
+        while (!isOver) {
+          const started = performance.now();
+          await service.rest("GET /v1/enforce/tools");
+          slowest = Math.max(slowest, performance.now() - started);
+        }
+        const { error, summary } = await asking;
+        expect([error, summary.episodes]).to.deep.equal([undefined, 1]);
+        expect(slowest).to.be.below(2_000);
+      });
+    }
+
+    it("is refused if it is nested too deeply, and if it has too many values.", async () => {
+      const nested = `{"episodes": [{"id": "e", "steps": [{"tool": "t", "arguments": ${'{"a": '.repeat(100)}1${"}".repeat(100)}}]}]}`;
+      expect((await replay(service, nested)).error?.reason).to.equal("BODY_TOO_DEEP");
+      const many = { ...pay(1), result: Array.from({ length: 130_000 }, () => 0) };
+      expect((await ask([many])).error?.reason).to.equal("BODY_TOO_LARGE");
+    });
+  });
+
+  it("ends when its caller leaves, so that others have its place.", async () => {
+    const steps = Array.from({ length: 3_000 }, () => ({ ...pay(1), result: "word ".repeat(100) }));
+    for (let round = 0; round < 12; round += 1) {
+      const leaving = new AbortController();
+      const asked = fetch(`${service.http}/v1/enforce/replay`, {
+        method: "POST",
+        headers: { "x-api-key": service.adminKey, "content-type": "application/json", accept: "application/x-ndjson" },
+        body: JSON.stringify({
+          episodes: [
+            { id: "short", steps: [] },
+            { id: "long", prompt: "p", steps },
+          ],
+        }),
+        signal: leaving.signal,
+      });
+      await (await asked).body?.getReader().read();
+      leaving.abort();
+    }
+    expect(decisionsOf(await ask([pay(1)]))).to.deep.equal(["allow"]);
+  });
+
   it("takes 4 MiB, and refuses more.", async () => {
     const result = "x ".repeat(500_000);
     const body = (count: number) => [

@@ -10,13 +10,7 @@ import { createId } from "../../store/ids.ts";
 import type { Pace } from "../pace.ts";
 import { errorBelow } from "../place-error.ts";
 import type { Episode, EpisodeCall, EpisodePrompt, Escalated, ReplayedCall } from "./episode.ts";
-import {
-  completeCounters,
-  createOwnWorkspace,
-  putContract,
-  REPLAYED_AGENT,
-  REPLAYED_SESSION,
-} from "./own-workspace.ts";
+import { completeCounters, createOwnWorkspace, putContract, REPLAYED_AGENT } from "./own-workspace.ts";
 import { SessionMemory } from "./session-memory.ts";
 
 /** Time of the first step of an episode that says none: noon of a Monday, UTC. */
@@ -48,7 +42,7 @@ export class EpisodeRun {
   readonly #agentId: string;
   /** Place of the episode in the request, for errors. */
   readonly #path: string;
-  readonly #memory = new SessionMemory();
+  readonly #memory: SessionMemory;
   #nowMs: number;
   #unread: Unread[] = [];
 
@@ -61,6 +55,7 @@ export class EpisodeRun {
     this.#path = path;
     this.#agentId = options.agentId ?? REPLAYED_AGENT;
     this.#state = createOwnWorkspace(own, options.agentId, this.#nowMs);
+    this.#memory = new SessionMemory(this.#state, this.#agentId);
     if (episode.contract !== undefined) putContract(this.#state, this.#agentId, episode.contract, `${path}.contract`);
   }
 
@@ -122,7 +117,6 @@ export class EpisodeRun {
     const state = this.#state;
     const nowMs = this.#nowMs;
     completeCounters(state, nowMs);
-    state.sessions.put(REPLAYED_SESSION, this.#memory.values);
     let outcome = this.#decideOnce(action, index);
     const missing = outcome.policy?.missingChecks ?? [];
     if (missing.length > 0)

@@ -1,12 +1,15 @@
 import type { Work } from "../../async/work.ts";
-import { digestsOfContent } from "../../observation/content-values.ts";
+import { observe } from "../../log/observation.ts";
+import { type ContentJob, digestsOfContent } from "../../observation/content-values.ts";
 import { argumentsFrom } from "../../policy/names.ts";
 import type { ToolSchema } from "../../policy/types.ts";
 import { approvedFormsOf } from "../../provenance/argument-values.ts";
 import { KEY_BYTES, packDigests } from "../../provenance/digests.ts";
-import { type ObservedKind, type ObservedRow, SessionValues } from "../../provenance/session-values.ts";
+import { SessionValues } from "../../provenance/session-values.ts";
 import type { Action, DecisionReason } from "../../state/types.ts";
+import type { WorkspaceState } from "../../state/workspace.ts";
 import type { EpisodeCall } from "./episode.ts";
+import { REPLAYED_SESSION } from "./own-workspace.ts";
 
 /** Maximum characters of a content that is read, as of one that a session observes. */
 const MAX_CONTENT = 1_048_576;
@@ -15,16 +18,19 @@ const KEY = Buffer.alloc(KEY_BYTES);
 
 /** What the session of a replayed episode knows: it observes prompts and results as sessions of agents do. */
 export class SessionMemory {
-  #values = SessionValues.from(KEY, [], false);
+  readonly #state: WorkspaceState;
+  readonly #agentId: string;
 
-  /** What the session knows now. */
-  get values(): SessionValues {
-    return this.#values;
+  /** `state`: the workspace of the episode, in which the agent has the session. */
+  constructor(state: WorkspaceState, agentId: string) {
+    this.#state = state;
+    this.#agentId = agentId;
+    state.sessions.put(REPLAYED_SESSION, undefined);
   }
 
   /** Observes what the agent was asked. */
   *prompt(text: string): Work<void> {
-    yield* this.#content("prompt", undefined, { source: "prompt", content: text, declared: undefined, args: {} });
+    yield* this.#observe({ source: "prompt", content: text, declared: undefined, args: {} }, undefined, undefined);
   }
 
   /** Observes the result of a call. Nothing of an error is trusted, whatever the registration of the tool says. */
@@ -35,7 +41,7 @@ export class SessionMemory {
   ): Work<void> {
     const declared = isError ? undefined : tool?.provenance;
     const args = declared === undefined ? {} : (argumentsFrom(action.metadata) ?? {});
-    yield* this.#content("result", toolName, { source: "result", content: result, declared, args });
+    yield* this.#observe({ source: "result", content: result, declared, args }, action.decisionId, toolName);
   }
 
   /** Remembers the values on which rules asked as approved by a person. */
@@ -44,24 +50,26 @@ export class SessionMemory {
       argument === undefined || kind === undefined ? [] : [{ argument, kind }],
     );
     const approved = yield* packDigests(KEY, approvedFormsOf(asked, argumentsFrom(metadata) ?? {}));
-    if (approved.length > 0) this.#add("approval", undefined, { approved });
+    if (approved.length === 0) return;
+    const values = this.#state.sessions.get(REPLAYED_SESSION) ?? SessionValues.from(KEY, [], false);
+    const { seq } = this.#state;
+    const row = { seq, observationId: `obs_${seq}`, kind: "approval", tool: undefined, valuesDigest: "" } as const;
+    this.#put(values.with(values.fit({ ...row, digests: { approved } })));
   }
 
-  *#content(
-    kind: ObservedKind,
-    tool: string | undefined,
-    job: Omit<Parameters<typeof digestsOfContent>[0], "key">,
-  ): Work<void> {
-    const isCut = job.content.length > MAX_CONTENT;
-    const content = isCut ? job.content.slice(0, MAX_CONTENT) : job.content;
-    const digests = yield* digestsOfContent({ ...job, key: KEY, content });
-    this.#add(kind, tool, digests, isCut);
+  *#observe(job: Omit<ContentJob, "key">, decisionId: string | undefined, tool: string | undefined): Work<void> {
+    const { source, content } = job;
+    const isCut = content.length > MAX_CONTENT;
+    const digests = yield* digestsOfContent({ ...job, key: KEY, content: content.slice(0, MAX_CONTENT) });
+    const { workspaceId, seq, lastAtMs: atMs } = this.#state;
+    const observation = { sessionId: REPLAYED_SESSION, agentId: this.#agentId, by: "", source, decisionId, tool };
+    const place = { workspaceId, seq, atMs, previousRoot: "", previousSize: 0 };
+    const observed = observe(this.#state, { ...observation, key: KEY, digests, isCut }, place);
+    if (observed.kind === "new") this.#put(observed.after);
   }
 
-  #add(kind: ObservedKind, tool: string | undefined, digests: ObservedRow["digests"], isCut = false): void {
-    const seq = this.#values.rows.length;
-    const row = { seq, observationId: `obs_${seq}`, kind, tool, valuesDigest: "", digests };
-    const addition = this.#values.fit(row);
-    this.#values = this.#values.with({ ...addition, isFull: addition.isFull || isCut });
+  #put(values: SessionValues): void {
+    this.#state.sessions.put(REPLAYED_SESSION, values);
+    this.#state.seq += 1;
   }
 }
