@@ -106,6 +106,7 @@ describeInBrowser("the tools", () => {
     await rest("POST /v1/enforce/tools", {
       name: "pay",
       input_schema: { type: "object", properties, required: ["to"] },
+      provenance: { trusted_fields: ["[].iban", "<b>"], session_arguments: ["to"] },
     });
     await page.goto("/tools/pay");
     await page.getByText("payments <b>").waitFor();
@@ -115,6 +116,10 @@ describeInBrowser("the tools", () => {
       "amount number; at most 50 number; at most 80",
     );
     expect(await difference.locator("[data-argument=to]").innerText()).to.equal("to added string; required");
+    const declared = page.locator("[data-provenance]");
+    expect(await declared.allInnerTexts()).to.have.length(2);
+    expect(await declared.first().locator("code").allInnerTexts()).to.deep.equal(["[].iban", "<b>"]);
+    await assertAccessible(page);
   });
 
   it("open by names with a slash.", async () => {
