@@ -54,12 +54,15 @@ const REST = {
   grant: undefined,
 } as const;
 
+const BY_AGENT = "made by the agent itself";
+
 const sessionsOf = ({ sessions }: ListSessionsResponse): readonly AuthorityItem[] =>
-  sessions.map(({ sessionId: id, purpose: name, status, expiresAt }) => ({
+  sessions.map(({ sessionId: id, purpose: name, byAgent, status, expiresAt }) => ({
     ...REST,
     kind: "sessions",
     id,
     name,
+    note: byAgent ? BY_AGENT : "",
     status,
     expiresAt,
   }));
@@ -102,7 +105,7 @@ const contractsOf = ({ intentContracts }: ListIntentContractsResponse): readonly
       ...each.allowedTools.map((tool) => `tool ${tool}`),
       ...each.steps.map(({ tool, calls, maxCalls = "any number" }) => `step ${tool}, ${calls} of ${maxCalls}`),
     ];
-    const note = OUTSIDE[each.outside] ?? "";
+    const note = [OUTSIDE[each.outside] ?? "", each.byAgent ? BY_AGENT : ""].filter((part) => part !== "").join("; ");
     return { ...REST, kind: "intent_contracts", id, name, words, note, status, expiresAt, uses, maxUses };
   });
 
