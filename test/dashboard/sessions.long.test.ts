@@ -127,6 +127,16 @@ describeInBrowser("the sessions", () => {
     expect(await page.locator("[data-part=remembered]").count()).to.equal(0);
   });
 
+  it("remember no value that cannot be read, which the card says beside the value.", async () => {
+    const { agentId, sessionId } = await misled("odd mailer");
+    const asked = await act(agentId, "send_email", { to: [{ mail: HOSTILE }] }, sessionId);
+    const page = await dashboard.open(`/escalations/${asked.escalation_id}`);
+    await page.getByText("A value that cannot be read as its kind is not remembered.").waitFor();
+    expect(await textOf(page, '[data-origin="to[]"]')).to.contain("U+202E");
+    await assertFits(page);
+    expect(await page.evaluate(() => "hacked" in window)).to.equal(false);
+  });
+
   it("show the plan with calls used, what was outside it, and what they observed, without a value.", async () => {
     const { agentId, sessionId } = await misled("planner");
     await plan(agentId, sessionId, {
