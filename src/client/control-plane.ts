@@ -9,6 +9,7 @@ import { createFetchTransport } from "./fetch-transport.ts";
 import { guard, guardWithSignal } from "./guard.ts";
 import type { Guarded, GuardOptionsFor, GuardResult, OutcomeOptions, Stoppable, WaitOption } from "./guard-options.ts";
 import { callIntercept, type InterceptAction, type InterceptResult } from "./intercept-call.ts";
+import { callObserve, type Observation, type ObservePromptOptions } from "./observation.ts";
 import { assertApiKey, assertPositive } from "./options.ts";
 import { type ActionClaim, type ClaimResult, callClaim, callReport, type OutcomeReport } from "./outcome-calls.ts";
 import { requestErrorFrom } from "./request-error.ts";
@@ -84,6 +85,14 @@ export interface ControlPlane {
    */
   reportOutcome(report: OutcomeReport, options?: InterceptOptions): Promise<void>;
   /**
+   * Tells a session what its agent was asked or read, so that rules know where values come from. Telling the same again changes
+   * nothing. While no answer comes, retries until the time is up. Rejects with a `ControlPlaneRequestError`. Guarded functions with
+   * `observe` tell their results by themselves.
+   */
+  observe(observation: Observation, options?: InterceptOptions): Promise<void>;
+  /** Tells a session what a person asked. MUST resolve before a model acts on it. Otherwise as `observe`. */
+  observePrompt(text: string, options: ObservePromptOptions): Promise<void>;
+  /**
    * Wraps a function so that it MUST NOT run unless the control plane allows exactly this call. With `waitOnEscalate: false`, a
    * call that needs an approval resolves with a `PendingApproval` at once. With `acceptEdits: true`, a call runs with the
    * arguments that a person approved instead.
@@ -156,6 +165,10 @@ export function createControlPlane(options: ControlPlaneOptions): ControlPlane {
     claim: (claim, { signal, timeoutMs = defaultMs } = {}) => callClaim(routes, claim, { signal, timeoutMs }),
     reportOutcome: (report, { signal, timeoutMs = defaultMs } = {}) =>
       callReport(routes, report, { signal, timeoutMs }),
+    observe: (observation, { signal, timeoutMs = defaultMs } = {}) =>
+      callObserve(routes, observation, { signal, timeoutMs }),
+    observePrompt: (content, { sessionId, ...limits }) =>
+      controlPlane.observe({ sessionId, source: "prompt", content }, limits),
     // The types express which options make a call return a `PendingApproval`.
     guard: ((fn: never, guardOptions: never) =>
       guard(controlPlane, fn, guardOptions, context)) as ControlPlane["guard"],

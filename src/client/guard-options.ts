@@ -67,7 +67,7 @@ export interface GuardOptions<Args extends unknown[]> extends CommonAction {
 }
 
 /** Options that say how the outcome of a guarded function's action is reported. `Result` is what the function returns or resolves with. */
-export interface OutcomeOptions<Result> {
+export interface OutcomeOptions<Result> extends ObserveOption {
   /**
    * False leaves reporting to the caller: calls still claim their actions, whose outcomes are then tracked only if they reserved in a
    * budget, or if the workspace tracks all. Default true.
@@ -80,6 +80,16 @@ export interface OutcomeOptions<Result> {
   readonly amount?: ((result: Result) => number | undefined) | undefined;
   /** Tests for a result that tells of a failure, which is reported as `failed`. Default: only an error is one. */
   readonly isFailure?: ((result: Result) => boolean) | undefined;
+}
+
+/** Option that says whether sessions observe what guarded functions return. */
+export interface ObserveOption {
+  /**
+   * True tells the session of a call what the function returned, a text as it is and anything else as JSON, or its error's message, before
+   * the call ends. If that fails, the call rejects with a `ResultWithheldError` in place of the result. A call without a session tells
+   * nothing, nor does one that ran unchecked. Default false.
+   */
+  readonly observe?: boolean | undefined;
 }
 
 /** Option, for adapters only, of a function that decides an action which somebody else claims and runs. */

@@ -21,6 +21,7 @@ import {
 } from "./guard-options.ts";
 import type { InterceptAction, InterceptResult } from "./intercept-call.ts";
 import { blockedText, refusedText, rejectedText, unansweredText, uncheckedText } from "./model-text.ts";
+import { type Observation, ResultWithheldError, tellResult } from "./observation.ts";
 import { PendingApproval } from "./pending-approval.ts";
 import { ControlPlaneRequestError, isUnreachable } from "./request-error.ts";
 import { createRequestId, presentationId } from "./request-id.ts";
@@ -519,7 +520,27 @@ async function carryOut<Args extends unknown[], Result>(
     if (!isStarted && claimed !== undefined) giveUp(call, claimed);
     throw error;
   }
+  const withheld = observed(call, claimed?.decisionId, ended);
+  // It is awaited below, after the report.
+  withheld.catch(() => undefined);
   await (caller === undefined ? ended.reported : unlessAborted(ended.reported, caller).catch(() => undefined));
+  await withheld;
   if ("error" in ended) throw ended.error;
   return ended.result;
+}
+
+/** Has the session of a call observe what came of it. Rejects with a `ResultWithheldError` if that fails. */
+async function observed<Args extends unknown[]>(
+  { controlPlane, options }: GuardedCall<Args>,
+  decisionId: string | undefined,
+  ended: Ended<unknown>,
+): Promise<void> {
+  const { observe, sessionId, actionType, timeoutMs } = options;
+  if (observe !== true || sessionId === undefined || decisionId === undefined) return;
+  try {
+    const tell = (observation: Observation) => controlPlane.observe(observation, { timeoutMs });
+    await tellResult(tell, { sessionId, decisionId }, ended);
+  } catch (error) {
+    throw new ResultWithheldError(actionType, decisionId, sessionId, error);
+  }
 }

@@ -24,6 +24,7 @@ export type {
   UnwaitingGuardOptions,
 } from "./guard-options.ts";
 export type { InterceptAction, InterceptReason, InterceptResult } from "./intercept-call.ts";
+export { type Observation, type ObservePromptOptions, ResultWithheldError } from "./observation.ts";
 export type { ActionClaim, ClaimResult, OutcomeReport } from "./outcome-calls.ts";
 export { PendingApproval } from "./pending-approval.ts";
 export {

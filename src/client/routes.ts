@@ -46,7 +46,8 @@ export interface InterceptRoutes {
 /** A call that either route can take. A repeat of it MUST NOT have a second effect. */
 export interface RoutedCall<Response> {
   readonly requestId: string;
-  readonly overChannel: (channel: InterceptChannel, options: ChannelCallOptions) => Promise<Response>;
+  /** Undefined for a call that the channel does not take. */
+  readonly overChannel: ((channel: InterceptChannel, options: ChannelCallOptions) => Promise<Response>) | undefined;
   readonly alone: (
     client: InterceptRoutes["client"],
     options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
@@ -77,8 +78,10 @@ export async function callOver<Response>(
     const remainingMs = endsAt - performance.now();
     const limits = { signal, timeoutMs: timedOutBefore ? remainingMs : remainingMs * UNRESPONSIVE_SHARE };
     const channel = timedOutBefore || !routes.channel?.accepts(call.requestId) ? undefined : routes.channel;
+    const { overChannel } = call;
     try {
-      return await (channel === undefined ? sendAlone(routes, call, limits) : call.overChannel(channel, limits));
+      if (channel === undefined || overChannel === undefined) return await sendAlone(routes, call, limits);
+      return await overChannel(channel, limits);
     } catch (error) {
       signal?.throwIfAborted();
       const fault = arrivedBefore(requestErrorFrom(error), mayHaveArrived);

@@ -12,6 +12,7 @@ const PLAIN_TABLES: Readonly<Record<string, string>> = {
   mcp_approved_call: "plain statements alone keep and give out results",
   mcp_task: "plain statements alone keep and find the creators of tasks",
   hook_call: "plain statements alone note and find the decisions of hooks",
+  hook_session: "plain statements alone note and find the sessions of coding agents",
   named_list: "plain statements alone read and change lists",
   list_content: "plain statements alone keep and read the values of large lists",
   action_outcome: "the hot statements write it, and plain ones read it",
