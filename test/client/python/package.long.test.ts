@@ -46,6 +46,7 @@ describeWithPackages("the Python package", [...PYTHON_PACKAGES, "mypy"], functio
     ["asyncio", "keeps its promises with the asyncio client."],
     ["outcomes", "claims and reports with both clients."],
     ["plan", "keeps agents to their plans with both clients."],
+    ["observation", "has sessions observe prompts and results with both clients."],
     ["frameworks", "guards tools of frameworks."],
   ])
     it(title as string, async () => {

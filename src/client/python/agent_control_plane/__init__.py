@@ -14,6 +14,7 @@ from .errors import (
     ControlPlaneRequestError,
     EscalationTimeoutError,
     FieldViolation,
+    ResultWithheldError,
 )
 from .results import Action, ClaimResult, EditedApproval, InterceptReason, InterceptResult, PendingApproval, PlanStep
 from .stop_signal import StopSignal
@@ -42,6 +43,7 @@ __all__ = [
     "PendingApproval",
     "Plan",
     "PlanStep",
+    "ResultWithheldError",
     "StopSignal",
     "__version__",
     "request_error_from",

@@ -76,6 +76,10 @@ class _AnyGuardOptions(CommonOptions, total=False):
     amount: Optional[Callable[[Any], Optional[float]]]
     #: Tests for a result that tells of a failure, which is reported as `failed`. Default: only an error is one.
     is_failure: Optional[Callable[[Any], bool]]
+    #: True tells the session of a call what the function returned, a text as it is and anything else as JSON, or the text of its error,
+    #: before the call ends. If that fails, the call raises a `ResultWithheldError` in place of the result. A call without a session
+    #: tells nothing, nor does one that ran unchecked. Default False.
+    observe: bool
     #: Time limit of one intercept, claim or report in seconds, retries included. Default: the client's.
     timeout: Optional[float]
     #: Ends a call whose function is running when the agent is deactivated or revoked, or its session is killed. Default True. In
@@ -167,6 +171,7 @@ class GuardSettings:
     on_unchecked: Optional[Callable[[ControlPlaneRequestError, Action], Any]] = None
     on_decision: Optional[Callable[[InterceptResult, Action], Any]] = None
     report: bool = True
+    observe: bool = False
     amount: Optional[Callable[[Any], Optional[float]]] = None
     is_failure: Optional[Callable[[Any], bool]] = None
     timeout: Optional[float] = None
@@ -181,6 +186,8 @@ class GuardSettings:
             raise TypeError(f"`wait_on_escalate` must be True or False, not `{self.wait_on_escalate}`")
         if not isinstance(self.report, bool):
             raise TypeError(f"`report` must be True or False, not `{self.report}`")
+        if not isinstance(self.observe, bool):
+            raise TypeError(f"`observe` must be True or False, not `{self.observe}`")
         if self.when_refused not in ("raise", "result"):
             raise ValueError(f"`when_refused` must be `raise` or `result`, not `{self.when_refused}`")
         if self.accept_edits and not self.wait_on_escalate:

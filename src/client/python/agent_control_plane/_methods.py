@@ -40,6 +40,9 @@ REPORT_OUTCOME = Method(
     enforcement.ReportOutcomeRequest,
     enforcement.ReportOutcomeResponse,
 )
+OBSERVE = Method(
+    "/agentcontrol.v1.EnforcementService/Observe", enforcement.ObserveRequest, enforcement.ObserveResponse
+)
 GET_ESCALATION = Method(
     "/agentcontrol.v1.EscalationService/GetEscalation",
     escalations.GetEscalationRequest,

@@ -14,6 +14,7 @@ from ._async.claimed_action import report_end
 from ._async.escalation import wait_for_escalation, withdraw_escalation
 from ._async.guard import permit
 from ._async.intercept import call_intercept
+from ._async.observation import call_observe, observe_end
 from ._async.outcome import call_claim, call_report
 from ._async.plan import AsyncPlan as AsyncPlan
 from ._async.plan import contract_from, make_plan
@@ -31,6 +32,7 @@ from ._guard_options import (
     UnwaitingGuardOptions,
 )
 from ._guarded_call import Binding, Guarding
+from ._observed_content import observe_request
 from ._options import DEFAULT_TIMEOUT, address_from, check_api_key, check_positive
 from ._wait_options import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT, WaitOptions
 from .errors import AgentBlockedError
@@ -160,6 +162,16 @@ class AsyncClient:
         check_positive("timeout", limit)
         report = OutcomeReport(status, amount, error, result_digest)
         await call_report(AsyncWire(self._connection), decision_id, report, limit)
+
+    async def observe_prompt(self, text: str, session_id: str, *, timeout: Optional[float] = None) -> None:
+        """Tells a session what a person asked, so that rules know where values come from. MUST return before a model acts on it.
+
+        Telling the same again changes nothing. While no response comes, retries until the time is up. Raises a
+        `ControlPlaneRequestError`. Guarded functions with `observe` tell their results by themselves.
+        """
+        limit = self._timeout if timeout is None else timeout
+        check_positive("timeout", limit)
+        await call_observe(AsyncWire(self._connection), observe_request(session_id, "prompt", text), limit)
 
     @overload
     def guard(self, **options: Unpack[GuardOptions]) -> Callable[[AsyncFunction[P, R]], AsyncGuarded[P, R]]: ...
@@ -305,8 +317,10 @@ class AsyncClient:
                 raise
             except BaseException:
                 await report_end(wire, permitted.call, permitted.claimed, ending)
+                await observe_end(wire, permitted.call, permitted.claimed, ending)
                 raise
             await report_end(wire, permitted.call, permitted.claimed, ending)
+            await observe_end(wire, permitted.call, permitted.claimed, ending)
             return result
 
         if settings.stop_argument is not None:

@@ -99,6 +99,24 @@ class AgentBlockedError(Exception):
         self.for_model = message if for_model is None else for_model
 
 
+class ResultWithheldError(Exception):
+    """Raised for a call with `observe` whose function ran, and whose session could not observe what came of it.
+
+    The result, or the error, is withheld: a model that read it could act on what no rule knows of.
+    """
+
+    decision_id: str
+    session_id: str
+
+    def __init__(self, action_type: str, decision_id: str, session_id: str, why: object) -> None:
+        super().__init__(
+            f"`{action_type}` ran, and its result is withheld: session `{session_id}` could not observe it: {why}; "
+            "check what it did before it is called again"
+        )
+        self.decision_id = decision_id
+        self.session_id = session_id
+
+
 class EscalationTimeoutError(AgentBlockedError):
     """Raised if nobody resolved an escalation in time. The escalation stays pending and may still be resolved."""
 

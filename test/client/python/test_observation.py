@@ -1,0 +1,123 @@
+"""What guarded functions tell their sessions, with both clients against a service."""
+
+from __future__ import annotations
+
+import asyncio
+import unittest
+from typing import Any, Optional
+
+import agent_control_plane as acp
+from agent_control_plane.proto import authority_service_pb2, authority_service_pb2_grpc
+from agent_control_plane.proto import enforcement_service_pb2 as enforcement
+from agent_control_plane.proto import enforcement_service_pb2_grpc
+from harness import ADMIN, KEY, URL, decisions_of, register_agent
+from test_outcomes import Refusing
+
+
+def begin_session(agent_id: str) -> str:
+    stub = ADMIN.stub(authority_service_pb2_grpc.AuthorityServiceStub)
+    return stub.CreateSession(authority_service_pb2.CreateSessionRequest(agent_id=agent_id)).session.session_id
+
+
+def told(session_id: str, content: str, decision_id: Optional[str] = None, prompt: bool = False) -> Any:
+    """Tells a session a content; `replayed` says whether it had observed just this before."""
+    source = enforcement.OBSERVATION_SOURCE_PROMPT if prompt else enforcement.OBSERVATION_SOURCE_RESULT
+    request = enforcement.ObserveRequest(
+        session_id=session_id, source=source, content=content, decision_id=decision_id
+    )
+    return ADMIN.stub(enforcement_service_pb2_grpc.EnforcementServiceStub).Observe(request)
+
+
+def last_decision(agent_id: str) -> str:
+    return decisions_of(agent_id)[0].decision_id
+
+
+class ObservationTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.agent = register_agent()
+        self.session = begin_session(self.agent)
+        self.options: Any = {
+            "agent_id": self.agent,
+            "action_type": "read",
+            "session_id": self.session,
+            "observe": True,
+        }
+
+    def assert_knows(self, content: str, decision_id: Optional[str] = None) -> None:
+        self.assertTrue(told(self.session, content, decision_id).replayed, content)
+
+    def test_results_and_errors_are_observed(self) -> None:
+        with acp.Client(URL, KEY) as client:
+            self.assertEqual(client.guard(**self.options)(lambda: "from eve@evil.example")(), "from eve@evil.example")
+            self.assert_knows("from eve@evil.example", last_decision(self.agent))
+            self.assertEqual(client.guard(**self.options)(lambda: {"from": "bob@evil.example"})(), {"from": "bob@evil.example"})
+            self.assert_knows('{"from":"bob@evil.example"}', last_decision(self.agent))
+            self.assertIsNone(client.guard(**self.options)(lambda: None)())
+
+            def fail() -> str:
+                raise LookupError("no trudy@evil.example")
+
+            with self.assertRaises(LookupError):
+                client.guard(**self.options)(fail)()
+            self.assert_knows("no trudy@evil.example")
+
+    def test_results_are_observed_in_asyncio(self) -> None:
+        async def main() -> None:
+            async with acp.AsyncClient(URL, KEY) as client:
+                await client.observe_prompt("mail ann@home.example", self.session)
+
+                async def read() -> list[str]:
+                    return ["from eve@evil.example"]
+
+                self.assertEqual(await client.guard(**self.options)(read)(), ["from eve@evil.example"])
+
+        asyncio.run(main())
+        self.assertTrue(told(self.session, "mail ann@home.example", prompt=True).replayed)
+        self.assert_knows('["from eve@evil.example"]', last_decision(self.agent))
+
+    def test_prompts_and_long_results_are_observed(self) -> None:
+        with acp.Client(URL, KEY) as client:
+            client.observe_prompt("mail ann@home.example", self.session)
+            self.assertTrue(told(self.session, "mail ann@home.example", prompt=True).replayed)
+            for text in ["a\0b \ud800 c", "\x01é" * 1_000_000]:
+                self.assertEqual(client.guard(**self.options)(lambda: text)(), text)
+            self.assertTrue(told(self.session, "a", prompt=True).observations_full)
+
+    def test_a_result_that_cannot_be_observed_is_withheld(self) -> None:
+        with Refusing("Observe") as proxy, acp.Client(proxy.url, KEY, timeout=1) as client:
+            with self.assertRaises(acp.ResultWithheldError) as raised:
+                client.guard(**self.options)(lambda: "swordfish")()
+            self.assertIn("`read` ran, and its result is withheld: session `ses_", str(raised.exception))
+            self.assertNotIn("swordfish", str(raised.exception))
+            self.assertEqual(raised.exception.session_id, self.session)
+            self.assertEqual(client.guard(**{**self.options, "session_id": None})(lambda: "a")(), "a")
+            self.assertEqual(client.guard(**{**self.options, "observe": False})(lambda: "a")(), "a")
+        with acp.Client(URL, KEY) as client:
+            with self.assertRaises(acp.ResultWithheldError):
+                client.guard(**self.options)(lambda: object())()
+
+    def test_a_result_counts_although_another_was_told_before(self) -> None:
+        def read() -> str:
+            self.assertFalse(told(self.session, "nothing to see", last_decision(self.agent)).replayed)
+            return "from eve@evil.example"
+
+        with acp.Client(URL, KEY) as client:
+            client.guard(**self.options)(read)()
+        self.assert_knows("from eve@evil.example")
+
+    def test_a_result_of_an_ended_session_is_returned(self) -> None:
+        def end() -> str:
+            stub = ADMIN.stub(authority_service_pb2_grpc.AuthorityServiceStub)
+            stub.EndSession(authority_service_pb2.EndSessionRequest(session_id=self.session))
+            return "a"
+
+        with acp.Client(URL, KEY) as client:
+            self.assertEqual(client.guard(**self.options, abort_when_revoked=False)(end)(), "a")
+
+    def test_the_option_is_checked(self) -> None:
+        with acp.Client(URL, KEY) as client, self.assertRaises(TypeError):
+            client.guard(**{**self.options, "observe": "yes"})
+
+
+if __name__ == "__main__":
+    unittest.main()
