@@ -17,6 +17,7 @@ cpSync("gen", join(OUT, "gen"), { recursive: true });
 for (const page of ["README.md", "CHANGELOG.md", ...globSync("src/**/*.md")]) cpSync(page, join(OUT, page));
 // `.data` holds the keys of a compose file that runs here.
 cpSync("src/deploy", join(OUT, "src/deploy"), { recursive: true, filter: (path) => basename(path) !== ".data" });
+cpSync("src/policy/packs", join(OUT, "src/policy/packs"), { recursive: true });
 cpSync("src/cli/hook/hook.cjs", join(OUT, "src/cli/hook/hook.cjs"));
 run("node proto/export.ts");
 run("npm run --silent build:client");

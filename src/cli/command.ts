@@ -124,11 +124,16 @@ export const OPTIONS = {
   days: { value: "count", help: "how many days to look back, 1 to 3650; default 30" },
   pack: {
     value: "name",
-    help: "the pack of the mandates in the files, default `default`; of `replay`, a file or folder of mandates",
+    help: "the pack of the mandates in the files, default `default`; of `replay`, a file or folder of mandates, or standard or frugal",
   },
   format: { value: "format", help: "how recordings are written: jsonl, claude-code or agentdyn; default jsonl" },
   lists: { value: "file", help: "named lists as they would be, YAML or JSON" },
-  tools: { value: "file", help: "tools as they would be registered, YAML or JSON" },
+  tools: { value: "file", help: "tools as they would be registered, YAML or JSON; or a file of `agentctl pack init`" },
+  plans: { value: "file", help: "a file of `agentctl pack init`, whose words make a plan of each session's prompt" },
+  outside: { value: "answer", help: "what happens outside of a plan: block, escalate or rules; default rules" },
+  hidden: {
+    help: "suppose that results hide the values of attacks: what is asked about only because it was seen passes",
+  },
   labels: { value: "file", help: "labels of the calls that belong to attacks, YAML or JSON" },
   escalated: { value: "answer", help: "what a person does when asked: `run`, or `skip` to refuse all; default run" },
   attack: { value: "name", help: "leave out runs with another attack than this one" },

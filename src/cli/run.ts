@@ -36,6 +36,8 @@ import { mcpAccept, mcpAdd, mcpDefinitions, mcpList, mcpRemove, mcpTools } from 
 import { mcpUpdate } from "./mcp-update.ts";
 import { migrateStatus, migrateUp } from "./migrate.ts";
 import { OBJECT_COMMANDS } from "./object-commands.ts";
+import { packAdd } from "./pack/pack-add.ts";
+import { packInit } from "./pack/pack-init.ts";
 import { redactScan } from "./redact-scan.ts";
 import { replay } from "./replay/replay.ts";
 import { schemaMandate } from "./schema.ts";
@@ -70,6 +72,8 @@ const OWN_COMMANDS: readonly Command[] = [
   mandateApply,
   mandateExport,
   mandateTest,
+  packInit,
+  packAdd,
   replay,
   schemaMandate,
   mcpAdd,

@@ -9,6 +9,10 @@ import { readInput } from "../input-file.ts";
 import { readMandates } from "../mandate-commands.ts";
 import { readMandateFiles } from "../mandate-files.ts";
 import { nameKey } from "../name-key.ts";
+import { Planner } from "../pack/plan.ts";
+import { registeredTools } from "../pack/registered-tools.ts";
+import { isTemplate, mandatesFrom, readTemplate, schemaFromPaths } from "../pack/template.ts";
+import { assertSound, isToolFile, parseToolFile, readToolFile, type ToolFile } from "../pack/tool-file.ts";
 import { serviceFrom, streamFrom } from "../service.ts";
 import { episodesOfRuns } from "./agentdyn.ts";
 import { type Batch, batchesOf } from "./batches.ts";
@@ -37,7 +41,8 @@ export const replay: Command = {
     "<path> is a file of recordings, or a folder with them. --format says how they are written: `jsonl`, one episode a line;",
     "`claude-code`, the transcripts of Claude Code; `agentdyn`, the runs of the benchmark AgentDyn. The mandates of --pack are drafts, each",
     "in place of the mandate in force of its name. Nothing is written. A person approves what is asked, unless a label says that the call",
-    "belongs to an attack. --out writes the episodes as lines of `jsonl` instead, without a service.",
+    "belongs to an attack. --pack may also name a pack that comes with agentctl, made for the tools of a file of `agentctl pack init` that",
+    "--tools names; --plans gives each session the plan that the words of its prompt make. --out writes the episodes as lines of `jsonl` instead, without a service.",
     "Exit code 1 says that an attack with labels would have passed.",
   ],
   options: [
@@ -47,7 +52,10 @@ export const replay: Command = {
     "pack",
     "lists",
     "tools",
+    "plans",
+    "outside",
     "labels",
+    "hidden",
     "agent",
     "escalated",
     "attack",
@@ -85,10 +93,32 @@ async function recordingsFrom(input: CommandInput): Promise<AsyncIterable<Record
     throw new CommandError("--labels, --attack and --half are for `--format agentdyn`");
   if (half !== undefined && half !== "even" && half !== "odd") throw new CommandError("--half must be `even` or `odd`");
   const labels = file === undefined ? undefined : await CallLabels.fromFile(file);
-  return chosen(read(input.positionals), labels, (run) => {
+  const found = chosen(read(input.positionals), labels, (run) => {
     if (half !== undefined && halfOf(run) !== half) return false;
     return attack === undefined || run.attack === undefined || run.attack === attack;
   });
+  return planned(found, plannerFrom(input));
+}
+
+/** Reads the file whose words make plans; undefined without one. */
+function plannerFrom(input: CommandInput): Planner | undefined {
+  const [file, outside = "rules"] = [input.option("plans"), input.option("outside")];
+  if (outside !== "block" && outside !== "escalate" && outside !== "rules")
+    throw new CommandError("--outside must be `block`, `escalate` or `rules`");
+  if (file === undefined && input.has("outside")) throw new CommandError("--outside is for --plans");
+  if (file === undefined) return undefined;
+  const read = readToolFile(file, input.io);
+  assertSound(read);
+  return new Planner(read.tools, outside);
+}
+
+async function* planned(recordings: AsyncIterable<Recording>, planner: Planner | undefined): AsyncGenerator<Recording> {
+  for await (const recording of recordings) {
+    const { episode } = recording;
+    const { prompt = "", steps } = episode;
+    const contract = episode.contract ?? planner?.contractOf(prompt, steps);
+    yield contract === undefined ? recording : { ...recording, episode: { ...episode, contract } };
+  }
 }
 
 async function* chosen(
@@ -127,24 +157,57 @@ async function suppositionFrom(input: CommandInput): Promise<JsonRecord> {
   const agent_id = input.option("agent");
   const escalated = input.option("escalated") ?? "run";
   if (escalated !== "run" && escalated !== "skip") throw new CommandError("--escalated must be `run` or `skip`");
-  const pack = input.option("pack");
+  const [pack, file] = [input.option("pack"), toolFileFrom(input)];
   return {
-    drafts: pack === undefined ? [] : await draftsFrom(input, pack),
+    drafts: pack === undefined ? [] : await draftsFrom(input, await definitionsFrom(pack, file)),
     lists: itemsFrom(input, "lists"),
-    tools: itemsFrom(input, "tools"),
+    tools: file === undefined ? itemsFrom(input, "tools") : await toolsFrom(input, file),
     escalated,
     ...(agent_id !== undefined && { agent_id }),
   };
 }
 
-async function draftsFrom(input: CommandInput, path: string): Promise<JsonValue[]> {
-  const { mandates, violations } = await readMandateFiles(path);
+/** Reads the file of `--tools` if `agentctl pack init` could have drafted it. */
+function toolFileFrom(input: CommandInput): ToolFile | undefined {
+  const file = input.option("tools");
+  if (file === undefined) return undefined;
+  const text = readInput(file, input.io);
+  if (!isToolFile(text)) return undefined;
+  const read = parseToolFile(text, file);
+  assertSound(read);
+  return read;
+}
+
+/** Returns the mandates of files, or of a pack that comes with `agentctl`. */
+async function definitionsFrom(pack: string, file: ToolFile | undefined): Promise<readonly JsonRecord[]> {
+  if (isTemplate(pack)) {
+    if (file !== undefined) return mandatesFrom(readTemplate(pack), file).map(({ definition }) => definition);
+    throw new CommandError(`--pack ${pack} needs --tools with a file such as \`agentctl pack init\` drafts`);
+  }
+  const { mandates, violations } = await readMandateFiles(pack);
   const [fault] = violations;
   if (fault !== undefined) throw new CommandError(`${fault.file}:${fault.line}:${fault.column}: ${fault.message}`);
-  if (mandates.length === 0) throw new CommandError(`${path} contains no mandate`);
+  if (mandates.length === 0) throw new CommandError(`${pack} contains no mandate`);
+  return mandates.map(({ definition }) => definition);
+}
+
+/** Gives the tools of a file the schemas of the registered ones; to others one with the arguments that the file names. */
+async function toolsFrom(input: CommandInput, { tools }: ToolFile): Promise<JsonValue[]> {
+  const registered = await registeredTools(serviceFrom(input));
+  return tools.map(({ name, provenance, arguments: args }): JsonRecord => {
+    const paths = [...args.map(({ path }) => path), ...(provenance?.session_arguments ?? [])];
+    return {
+      name,
+      input_schema: registered.get(nameKey(name))?.schema ?? schemaFromPaths(paths),
+      ...(provenance !== undefined && { provenance: provenance as JsonRecord }),
+    };
+  });
+}
+
+async function draftsFrom(input: CommandInput, definitions: readonly JsonRecord[]): Promise<JsonValue[]> {
   const inForce = await readMandates(serviceFrom(input), {});
   const ids = new Map(inForce.map((mandate) => [nameKey(String(mandate.name)), textAt(mandate, "mandate_id")]));
-  return mandates.map(({ definition }) => {
+  return definitions.map((definition) => {
     const replaced = ids.get(nameKey(String(definition.name)));
     return replaced === undefined ? definition : { ...definition, replaces_mandate_id: replaced };
   });
@@ -182,7 +245,7 @@ async function replayBatch(
     if (isJsonRecord(message.summary)) return message.summary;
     const sent = batch.episodes[next];
     if (!isJsonRecord(message.episode) || sent === undefined) break;
-    into.push(judgedFrom(sent.recording, message.episode));
+    into.push(judgedFrom(sent.recording, message.episode, input.has("hidden")));
     next += 1;
   }
   throw new CommandError("the service ended a replay without a summary");
