@@ -100,6 +100,8 @@ describe("spans of the service", () => {
     const traceId = newTrace();
     const agentId = await gateway.agent();
     await callWithTrace(gateway, "shop", "mcp _meta", agentId, { traceparent: traceparentIn(traceId) });
+    // The span of the call to us ends after that of the call to the server, and may be sent later.
+    await until(async () => collector.spans.some((span) => span.traceId === traceId && span.parentSpanId === SPAN));
     const spans = await spansOf(traceId, "tools/call pay");
     const { attributes, kind, spanId, parentSpanId } = named(spans, "tools/call pay");
     expect(kind).to.equal("client");
