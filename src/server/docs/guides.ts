@@ -39,6 +39,7 @@ export const GUIDE_GROUPS: readonly GuideGroup[] = [
       guide("limits", "Limits and sequences", "src/state/counters/GUIDE.md"),
       guide("money", "Money", "src/state/counters/MONEY.md"),
       guide("dry-runs", "Dry runs", "src/dryrun/README.md"),
+      guide("packs", "Packs on recorded attacks", "src/policy/packs/RESULTS.md"),
     ],
   },
   {
