@@ -115,6 +115,8 @@ describe("what a session observes", () => {
     expect((await numbers())?.tools[0]).to.deep.include({ tool: "read_inbox", results: 1n });
     await observed(sessionId, "", { source: RESULT, isCut: true });
     expect(await numbers()).to.deep.include({ full: true });
+    await test.authority.endSession({ sessionId });
+    expect(await numbers()).to.equal(undefined);
   });
 
   it("is the same on every replica, whichever hears of it.", async () => {

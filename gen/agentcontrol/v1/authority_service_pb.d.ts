@@ -810,7 +810,7 @@ export declare type GetSessionResponse = Message<"agentcontrol.v1.GetSessionResp
   session?: Session | undefined;
 
   /**
-   * What it observed. Empty once it has ended: what it knew is forgotten with it.
+   * What it observed. Unset once it has ended: what it knew is forgotten with it.
    *
    * @generated from field: agentcontrol.v1.SessionObservations observations = 2;
    */

@@ -1009,7 +1009,7 @@ export const comments = {
   "agentcontrol.v1.GetSessionRequest.session_id": "Id of the session.",
   "agentcontrol.v1.GetSessionResponse": "Response of GetSession.",
   "agentcontrol.v1.GetSessionResponse.session": "The session as it is now.",
-  "agentcontrol.v1.GetSessionResponse.observations": "What it observed. Empty once it has ended: what it knew is forgotten with it.",
+  "agentcontrol.v1.GetSessionResponse.observations": "What it observed. Unset once it has ended: what it knew is forgotten with it.",
   "agentcontrol.v1.GetSessionResponse.intent_contract_id": "The intent contract in force that covers its actions; unset without one.",
   "agentcontrol.v1.SessionObservations": "What a session observed, in numbers. No value is kept that could be shown.",
   "agentcontrol.v1.SessionObservations.prompts": "Prompts that it was told.",
