@@ -91,7 +91,12 @@ async function apply(input: CommandInput, call: CallService, addition: Addition)
   const { name, file, registered, mandates } = addition;
   const note = input.option("note");
   const path = `/v1/enforce/packs/${encodeURIComponent(name)}`;
-  const body = { mandates: mandates.map(({ definition }) => definition), ...(note !== undefined && { note }) };
+  const expected_digest = await digestOf(call, path);
+  const body = {
+    mandates: mandates.map(({ definition }) => definition),
+    expected_digest,
+    ...(note !== undefined && { note }),
+  };
   const dry = await call(path, { method: "PUT", body: { ...body, dry_run: true } }).catch((error: unknown) => {
     const faults = error instanceof RequestRefusedError ? faultsIn(error, mandates) : [];
     if (faults.length === 0) throw error;
@@ -110,7 +115,6 @@ async function apply(input: CommandInput, call: CallService, addition: Addition)
     return { lines: ["nothing to change"], json };
   await assertConfirmed(input);
   for (const tool of declared) await declare(call, tool);
-  // The digest of the dry run's base is not known here: whoever changes the pack meanwhile is replaced, as the question told.
   const reply = await call(path, { method: "PUT", body });
   if (isJsonRecord(reply.proposal)) {
     const id = textAt(reply.proposal, "proposal_id");
@@ -118,6 +122,16 @@ async function apply(input: CommandInput, call: CallService, addition: Addition)
   }
   const version = String(valueAt(reply, "pack.version"));
   return { lines: [`applied version ${version} of pack \`${name}\``], json };
+}
+
+/** Returns the digest of a pack, so that nobody's change in between is lost; empty for a pack that does not exist. */
+async function digestOf(call: CallService, path: string): Promise<string> {
+  try {
+    return textAt(await call(path), "pack.digest");
+  } catch (error) {
+    if (error instanceof RequestRefusedError && error.reason === "PACK_NOT_FOUND") return "";
+    throw error;
+  }
 }
 
 const RULE = /^mandates\[(\d+)\]\.rules\[(\d+)\](?:\.conditions\.arguments\[(\d+)\])?/;

@@ -103,12 +103,10 @@ describe("agentctl pack", () => {
     const dry = await add("standard", "--tools", TOOLS, "--dry-run");
     expect(dry.stdout).to.include("declare    find_berth");
     expect(dry.stdout).to.include("nothing was changed");
-    const { pack } = (await served
-      .agentctl("tools", "show", "find_berth", "--json")
-      .then(({ stdout }) => JSON.parse(stdout))) as {
-      pack?: unknown;
-    };
-    expect(pack).to.equal(undefined);
+    expect((await served.agentctl("tools", "show", "find_berth", "--json")).stdout).not.to.include("[].contact");
+    expect(
+      (await served.agentctl("mandate", "export", served.folder.path("none"), "--pack", "standard")).code,
+    ).not.to.equal(0);
     expect((await add("no-such", "--tools", TOOLS)).stderr).to.include(
       "there is no pack `no-such`, only frugal and standard",
     );
