@@ -1,5 +1,4 @@
-import { createSecretKey, type KeyObject } from "node:crypto";
-import { approvedForm, DIGEST_BYTES, digestOf } from "./digests.ts";
+import { approvedForm, DIGEST_BYTES, SessionDigests } from "./digests.ts";
 import {
   OBSERVED_SOURCES,
   type ObservedSource,
@@ -8,6 +7,8 @@ import {
   type ValueKind,
 } from "./sources.ts";
 
+/** Bytes of a session without values: what it remembers of its last digests, above all. */
+const OWN_BYTES = 32_768;
 /** Maximum digests of a session. */
 export const MAX_SESSION_DIGESTS = 20_000;
 /** Runs of digests after which they are merged into one, so that a lookup searches few. */
@@ -69,7 +70,7 @@ export class SessionValues implements SessionKnowledge {
   readonly key: Buffer;
   readonly isFull: boolean;
   readonly rows: readonly ObservedRow[];
-  readonly #secret: KeyObject;
+  readonly #digests: SessionDigests;
   readonly #origins: readonly Origin[];
   readonly #runs: readonly Run[];
   readonly count: number;
@@ -79,9 +80,10 @@ export class SessionValues implements SessionKnowledge {
     content: Pick<SessionValues, "isFull" | "rows" | "count">,
     origins: readonly Origin[],
     runs: readonly Run[],
+    digests: SessionDigests,
   ) {
     this.key = key;
-    this.#secret = createSecretKey(key);
+    this.#digests = digests;
     this.isFull = content.isFull;
     this.rows = content.rows;
     this.count = content.count;
@@ -94,7 +96,7 @@ export class SessionValues implements SessionKnowledge {
     const origins = rows.flatMap(originsOf);
     const count = rows.reduce((sum, row) => sum + digestCount(row), 0);
     const runs = origins.length === 0 ? [] : [runFrom(origins, 0)];
-    return new SessionValues(key, { isFull, rows, count }, origins, runs);
+    return new SessionValues(key, { isFull, rows, count }, origins, runs, new SessionDigests(key));
   }
 
   get hasPrompt(): boolean {
@@ -108,19 +110,17 @@ export class SessionValues implements SessionKnowledge {
 
   /** Bytes that it takes in memory, for the bound of a cache. */
   get bytes(): number {
-    return 512 + this.rows.length * 256 + this.count * (DIGEST_BYTES + 12);
+    return OWN_BYTES + this.rows.length * 256 + this.count * (DIGEST_BYTES + 12);
   }
 
   sightingsOf(form: string): readonly Sighting[] {
-    return this.#originsOf(digestOf(this.#secret, form)).flatMap(({ row: { tool }, source }): Sighting[] =>
+    return this.#originsOf(this.#digests.of(form)).flatMap(({ row: { tool }, source }): Sighting[] =>
       source === "approved" ? [] : [{ source, tool }],
     );
   }
 
   isApproved(kind: ValueKind, form: string): boolean {
-    return this.#originsOf(digestOf(this.#secret, approvedForm(kind, form))).some(
-      ({ source }) => source === "approved",
-    );
+    return this.#originsOf(this.#digests.of(approvedForm(kind, form))).some(({ source }) => source === "approved");
   }
 
   /**
@@ -171,7 +171,8 @@ export class SessionValues implements SessionKnowledge {
     const added = originsOf(row);
     const count = this.count + digestCount(row);
     const runs = added.length === 0 ? this.#runs : [...this.#runs, runFrom(added, this.#origins.length)];
-    return new SessionValues(this.key, { isFull, rows, count }, [...this.#origins, ...added], runs);
+    const origins = [...this.#origins, ...added];
+    return new SessionValues(this.key, { isFull, rows, count }, origins, runs, this.#digests);
   }
 
   #withoutKnown(source: KeptSource, digests: Buffer): Buffer {

@@ -13,7 +13,7 @@ import type { PartReport } from "./throughput.ts";
 const ROUNDS = 9;
 const CALLERS = 32;
 /** Calls of each kind in a round, for each second of `--seconds`. */
-const CALLS_A_SECOND = 1_000;
+const CALLS_A_SECOND = 5_000;
 const SESSION_VALUES = 5_000;
 const MOST_DEARER = 1.2;
 const TOOL = "send_email";
@@ -35,10 +35,10 @@ const RULES = [
 
 interface Caller {
   readonly target: Target;
-  readonly sessionId: string | undefined;
+  readonly sessionId: string;
 }
 
-/** A workspace with an agent, with or without the rules and a session that observed many values. */
+/** A workspace with an agent and a session, with or without the rules and many values. */
 async function createCaller(server: TestServer, workspaceId: string, isObserved: boolean): Promise<Caller> {
   const { secret } = await post<{ secret: string }>(server, "/v1/admin/workspaces", { workspace_id: workspaceId });
   const admin = { http: server.http, adminKey: secret };
@@ -46,11 +46,11 @@ async function createCaller(server: TestServer, workspaceId: string, isObserved:
   type Reply = { readonly agent: { readonly agent_id: string } };
   const { agent } = await post<Reply>(admin, "/v1/enforce/agents", { name: "agent" });
   const target = { address: new URL(server.http).host, apiKey: secret, agentIds: [agent.agent_id] };
-  if (!isObserved) return { target, sessionId: undefined };
-  await post(admin, "/v1/enforce/mandates", { name: "where values come from", rules: RULES });
+  if (isObserved) await post(admin, "/v1/enforce/mandates", { name: "where values come from", rules: RULES });
   const session = { agent_id: agent.agent_id };
   const begun = await post<{ session: { session_id: string } }>(admin, "/v1/enforce/sessions", session);
   const sessionId = begun.session.session_id;
+  if (!isObserved) return { target, sessionId };
   const observe = (source: string, content: string) =>
     post(admin, `/v1/enforce/sessions/${sessionId}/observations`, { source, content });
   const people = Array.from({ length: 50 }, (_, index) => `person-${index}@partners.example`);
@@ -71,7 +71,7 @@ function bodyOf({ target: { agentIds }, sessionId }: Caller, index: number): str
     action_content: `Send report ${index}`,
     tool: TOOL,
     metadata: { arguments: { recipients, subject: `Report ${index}`, attachment: "/reports/2026/q1.pdf" } },
-    ...(sessionId !== undefined && { session_id: sessionId }),
+    session_id: sessionId,
   });
 }
 
@@ -113,7 +113,10 @@ export async function measureProvenance(
     }
   }
   const [plain, observed] = times;
-  const names = ["without rules", `three provenance rules, ${SESSION_VALUES.toLocaleString("en")} values`];
+  const names = [
+    "without rules, in an empty session",
+    `three provenance rules, ${SESSION_VALUES.toLocaleString("en")} values`,
+  ];
   const rows = times.map((own, side) => [names[side] as string, figure(median(own)), rangeOf(own)]);
   const figures = observed.map((ms, round) => ms / (plain[round] as number));
   const name = `intercept with three provenance rules and a session of ${SESSION_VALUES.toLocaleString("en")} values / without`;
