@@ -9,36 +9,8 @@ export const DIGEST_BYTES = 8;
 export const KEY_BYTES = 32;
 
 /** Returns the digest of a value in its compared form. A `KeyObject` is read once, which bytes would be for every digest. */
-const digestOf = (key: KeyObject, form: string): Buffer =>
+export const digestOf = (key: KeyObject, form: string): Buffer =>
   createHmac("sha256", key).update(form).digest().subarray(0, DIGEST_BYTES);
-
-/** Digests that a session remembers for sure, and half of those that it may. An agent uses the same recipients, hosts and paths again. */
-const REMEMBERED = 128;
-
-/** Makes digests under the key of one session, and remembers those that were used last. */
-export class SessionDigests {
-  readonly #key: KeyObject;
-  /** The last ones, and those before them. */
-  #recent = new Map<string, Buffer>();
-  #earlier: ReadonlyMap<string, Buffer> = new Map();
-
-  constructor(key: Uint8Array) {
-    this.#key = createSecretKey(key);
-  }
-
-  /** Returns the digest of a value in its compared form. */
-  of(form: string): Buffer {
-    const known = this.#recent.get(form);
-    if (known !== undefined) return known;
-    const digest = this.#earlier.get(form) ?? digestOf(this.#key, form);
-    if (this.#recent.size === REMEMBERED) {
-      this.#earlier = this.#recent;
-      this.#recent = new Map();
-    }
-    this.#recent.set(form, digest);
-    return digest;
-  }
-}
 
 /** Returns the text of which the digest stands for an approval of a value for a kind. No form holds U+0000. */
 export const approvedForm = (kind: ValueKind, form: string): string => `${kind}\u0000${form}`;

@@ -1,4 +1,5 @@
-import { approvedForm, DIGEST_BYTES, SessionDigests } from "./digests.ts";
+import { createSecretKey, type KeyObject } from "node:crypto";
+import { approvedForm, DIGEST_BYTES, digestOf } from "./digests.ts";
 import {
   OBSERVED_SOURCES,
   type ObservedSource,
@@ -7,14 +8,12 @@ import {
   type ValueKind,
 } from "./sources.ts";
 
-/** Bytes of a session without values: what it remembers of its last digests, above all. */
-const OWN_BYTES = 32_768;
 /** Maximum digests of a session. */
 export const MAX_SESSION_DIGESTS = 20_000;
 /** Runs of digests after which they are merged into one, so that a lookup searches few. */
 const MAX_RUNS = 12;
 
-/** What an observation is of: the agent's prompt, the result of a call, or the approval of a person. */
+/** Origin of an observation: the agent's prompt, the result of a call, or the approval of a person. */
 export type ObservedKind = "prompt" | "result" | "approval";
 
 /** One observation of a session, as its row keeps it. */
@@ -53,7 +52,7 @@ const countOf = (digests: Buffer | undefined): number => (digests?.length ?? 0) 
 export const digestCount = ({ digests }: ObservedRow): number =>
   Object.values(digests).reduce((sum, each) => sum + countOf(each), 0);
 
-/** What a row adds to a session, and the rows that make room for it. */
+/** Addition of a row to a session, and the rows that make room for it. */
 export interface Addition {
   readonly row: ObservedRow;
   /** Indexes of the entries of rows that the session forgets. */
@@ -70,7 +69,7 @@ export class SessionValues implements SessionKnowledge {
   readonly key: Buffer;
   readonly isFull: boolean;
   readonly rows: readonly ObservedRow[];
-  readonly #digests: SessionDigests;
+  readonly #secret: KeyObject;
   readonly #origins: readonly Origin[];
   readonly #runs: readonly Run[];
   readonly count: number;
@@ -80,10 +79,9 @@ export class SessionValues implements SessionKnowledge {
     content: Pick<SessionValues, "isFull" | "rows" | "count">,
     origins: readonly Origin[],
     runs: readonly Run[],
-    digests: SessionDigests,
   ) {
     this.key = key;
-    this.#digests = digests;
+    this.#secret = createSecretKey(key);
     this.isFull = content.isFull;
     this.rows = content.rows;
     this.count = content.count;
@@ -96,7 +94,7 @@ export class SessionValues implements SessionKnowledge {
     const origins = rows.flatMap(originsOf);
     const count = rows.reduce((sum, row) => sum + digestCount(row), 0);
     const runs = origins.length === 0 ? [] : [runFrom(origins, 0)];
-    return new SessionValues(key, { isFull, rows, count }, origins, runs, new SessionDigests(key));
+    return new SessionValues(key, { isFull, rows, count }, origins, runs);
   }
 
   get hasPrompt(): boolean {
@@ -110,17 +108,19 @@ export class SessionValues implements SessionKnowledge {
 
   /** Bytes that it takes in memory, for the bound of a cache. */
   get bytes(): number {
-    return OWN_BYTES + this.rows.length * 256 + this.count * (DIGEST_BYTES + 12);
+    return 512 + this.rows.length * 256 + this.count * (DIGEST_BYTES + 12);
   }
 
   sightingsOf(form: string): readonly Sighting[] {
-    return this.#originsOf(this.#digests.of(form)).flatMap(({ row: { tool }, source }): Sighting[] =>
+    return this.#originsOf(digestOf(this.#secret, form)).flatMap(({ row: { tool }, source }): Sighting[] =>
       source === "approved" ? [] : [{ source, tool }],
     );
   }
 
   isApproved(kind: ValueKind, form: string): boolean {
-    return this.#originsOf(this.#digests.of(approvedForm(kind, form))).some(({ source }) => source === "approved");
+    return this.#originsOf(digestOf(this.#secret, approvedForm(kind, form))).some(
+      ({ source }) => source === "approved",
+    );
   }
 
   /**
@@ -171,8 +171,7 @@ export class SessionValues implements SessionKnowledge {
     const added = originsOf(row);
     const count = this.count + digestCount(row);
     const runs = added.length === 0 ? this.#runs : [...this.#runs, runFrom(added, this.#origins.length)];
-    const origins = [...this.#origins, ...added];
-    return new SessionValues(this.key, { isFull, rows, count }, origins, runs, this.#digests);
+    return new SessionValues(this.key, { isFull, rows, count }, [...this.#origins, ...added], runs);
   }
 
   #withoutKnown(source: KeptSource, digests: Buffer): Buffer {

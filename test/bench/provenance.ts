@@ -35,10 +35,10 @@ const RULES = [
 
 interface Caller {
   readonly target: Target;
-  readonly sessionId: string;
+  readonly sessionId: string | undefined;
 }
 
-/** A workspace with an agent and a session, with or without the rules and many values. */
+/** A workspace with an agent, with or without the rules and a session that observed many values. */
 async function createCaller(server: TestServer, workspaceId: string, isObserved: boolean): Promise<Caller> {
   const { secret } = await post<{ secret: string }>(server, "/v1/admin/workspaces", { workspace_id: workspaceId });
   const admin = { http: server.http, adminKey: secret };
@@ -46,11 +46,11 @@ async function createCaller(server: TestServer, workspaceId: string, isObserved:
   type Reply = { readonly agent: { readonly agent_id: string } };
   const { agent } = await post<Reply>(admin, "/v1/enforce/agents", { name: "agent" });
   const target = { address: new URL(server.http).host, apiKey: secret, agentIds: [agent.agent_id] };
-  if (isObserved) await post(admin, "/v1/enforce/mandates", { name: "where values come from", rules: RULES });
+  if (!isObserved) return { target, sessionId: undefined };
+  await post(admin, "/v1/enforce/mandates", { name: "where values come from", rules: RULES });
   const session = { agent_id: agent.agent_id };
   const begun = await post<{ session: { session_id: string } }>(admin, "/v1/enforce/sessions", session);
   const sessionId = begun.session.session_id;
-  if (!isObserved) return { target, sessionId };
   const observe = (source: string, content: string) =>
     post(admin, `/v1/enforce/sessions/${sessionId}/observations`, { source, content });
   const people = Array.from({ length: 50 }, (_, index) => `person-${index}@partners.example`);
@@ -71,7 +71,7 @@ function bodyOf({ target: { agentIds }, sessionId }: Caller, index: number): str
     action_content: `Send report ${index}`,
     tool: TOOL,
     metadata: { arguments: { recipients, subject: `Report ${index}`, attachment: "/reports/2026/q1.pdf" } },
-    session_id: sessionId,
+    ...(sessionId !== undefined && { session_id: sessionId }),
   });
 }
 
@@ -90,7 +90,7 @@ async function timed(caller: Caller, agent: Agent, count: number): Promise<numbe
   return (performance.now() - startedAt) / count;
 }
 
-/** What rules on where values come from cost beside an action without them. */
+/** Measures the cost of provenance rules beside an action without them. */
 export async function measureProvenance(
   { seconds }: BenchOptions,
   postgres: BenchPostgres,
