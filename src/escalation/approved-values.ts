@@ -1,4 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { doToEnd } from "../async/work.ts";
 import type { ChangeScope } from "../log/changes.ts";
 import { storedDigests } from "../log/observation.ts";
 import { argumentsFrom } from "../policy/names.ts";
@@ -8,7 +9,7 @@ import { digestCount } from "../provenance/session-values.ts";
 import { isInForce } from "../state/authority-status.ts";
 import type { DecisionReason } from "../state/types.ts";
 import { createId } from "../store/ids.ts";
-import { insertApprovedValues } from "../store/sql/observations.ts";
+import { forgetValues, insertApprovedValues } from "../store/sql/observations.ts";
 import { readerWithin } from "../store/transaction.ts";
 
 /** The action that an approval lets pass, with the reasons for which it was asked. */
@@ -22,6 +23,7 @@ export interface AskedAction {
 export interface ApprovedValues {
   readonly session_id?: string;
   readonly values_approved?: number;
+  readonly forgets?: readonly number[];
 }
 
 /**
@@ -30,36 +32,23 @@ export interface ApprovedValues {
  */
 export async function approveValues(scope: ChangeScope, asked: AskedAction): Promise<ApprovedValues> {
   const { transaction, state, nowMs, nextSeq } = scope;
-  const { sessionId } = asked;
-  const forms = formsIn(asked);
+  const { sessionId, reasons, metadata } = asked;
+  const forms = approvedFormsOf(reasons, argumentsFrom(metadata) ?? {});
   if (sessionId === undefined || forms.length === 0) return {};
-  const session = state.authority.get(sessionId);
-  if (session?.sealed.kind !== "session" || !isInForce(session, nowMs)) return {};
+  const item = state.authority.get(sessionId);
+  if (item?.sealed.kind !== "session" || !isInForce(item, nowMs)) return {};
   const values = await scope.loadSession(sessionId);
   if (values === undefined) return {};
-  const digests = { approved: resultOf(packDigests(values.key, forms)) };
+  const digests = { approved: doToEnd(packDigests(values.key, forms)) };
   const draft = { seq: nextSeq(), observationId: createId("obs"), kind: "approval", tool: undefined } as const;
-  const { row, isFull } = values.fit({ ...draft, valuesDigest: "", digests });
+  const { row, dropped, isFull } = values.fit({ ...draft, valuesDigest: "", digests });
   const count = digestCount(row);
   if (count === 0) return {};
   const stored = storedDigests(row).digests.toString("hex");
-  const names = [state.workspaceId, sessionId, row.seq, row.observationId];
-  await readerWithin(transaction).query({ ...insertApprovedValues, values: [...names, stored, count, isFull] });
-  return { session_id: sessionId, values_approved: count };
-}
-
-/** Runs steps to their end: an action has few values. */
-function resultOf<T>(steps: Generator<undefined, T, undefined>): T {
-  for (;;) {
-    const step = steps.next();
-    if (step.done) return step.value;
-  }
-}
-
-/** Lists the values on which provenance rules asked, as an approval names them. */
-function formsIn({ reasons, metadata }: AskedAction): readonly string[] {
-  const asked = reasons.flatMap(({ argument, valueKind: kind }) =>
-    argument === undefined || kind === undefined ? [] : [{ argument, kind }],
-  );
-  return approvedFormsOf(asked, argumentsFrom(metadata) ?? {});
+  const session = [state.workspaceId, sessionId];
+  const reader = readerWithin(transaction);
+  for (const seq of dropped) await reader.query({ ...forgetValues, values: [...session, seq] });
+  const written = [...session, row.seq, row.observationId, stored, count, isFull];
+  await reader.query({ ...insertApprovedValues, values: written });
+  return { session_id: sessionId, values_approved: count, ...(dropped.length > 0 && { forgets: dropped }) };
 }

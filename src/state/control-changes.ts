@@ -506,6 +506,8 @@ export type ControlChange =
       /** Approval: the session that takes values of the action as approved from now on, and how many. */
       readonly session_id?: string;
       readonly values_approved?: number;
+      /** Indexes of the entries of observations whose values the session forgets to make room. */
+      readonly forgets?: readonly number[];
     }
   | {
       /** One of several approvals that an escalation needs; the last is an `escalation_resolved`. */

@@ -90,6 +90,27 @@ describe("a rule on where values come from", () => {
     expect(await told(mail(other, "ann@partners.example"))).to.equal(NOT_TRUSTED);
   });
 
+  it("makes room in a full session for what a person approves.", async () => {
+    const session = await begun("send the report");
+    let room =
+      20_000 - Number((await test.authority.getSession({ sessionId: session.sessionId })).observations?.promptValues);
+    for (let part = 0; room > 0; part++) {
+      const words = Array.from({ length: Math.min(room, 4_000) }, (_, index) => `w${part}x${index.toString(36)}`);
+      const { values } = await tell(session.sessionId, ObservationSource.RESULT, words.join("\n"));
+      room -= values?.untrusted ?? 0;
+    }
+    const asked = await test.intercept(mail(session, "ann@partners.example"));
+    await test.resolve(asked.escalationId ?? "");
+    for (const replica of [0, 1]) expect(await told(mail(session, "ann@partners.example"), replica)).to.equal(ALLOWED);
+    const { rows } = await test.database.pool.query(
+      `select sum(octet_length(digests) / 8)::int as values, count(*) filter (where digests = '')::int as forgotten
+        from session_observation where session_id = $1`,
+      [session.sessionId],
+    );
+    expect(rows[0]?.values).to.be.at.most(20_000);
+    expect(rows[0]?.forgotten).to.be.greaterThan(0);
+  });
+
   it("still asks after a rejection.", async () => {
     const session = await begun("send the report");
     const asked = await test.intercept(mail(session, "eve@evil.example"));

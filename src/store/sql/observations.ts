@@ -60,6 +60,13 @@ export interface ObservationCount {
   readonly isFull: boolean;
 }
 
+/** Deletes the values of an observation. Parameters: workspace, session, index of its entry. */
+export const forgetValues = {
+  name: "forget-values",
+  text: `update session_observation set digests = '', source_counts = array[0, 0, 0, 0, 0]
+    where workspace_id = $1 and session_id = $2 and seq = $3::bigint`,
+};
+
 /** Counts what a session observed, by kind and tool, most values first. Parameters: workspace, session, most rows. */
 export const countObservations = {
   name: "count-observations",
