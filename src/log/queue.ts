@@ -77,8 +77,8 @@ export const isTask = (entry: Waiting): entry is Task => "run" in entry;
 
 /** Maximum size of a batch: past it an insert no longer gains from size, and its first action waits for its last. */
 const MAX_BATCH = 256;
-/** Maximum sessions of a batch: what they observed is in memory together while it is decided. */
-const MAX_BATCH_SESSIONS = 32;
+/** Bytes of the sessions of a batch, whose values are in memory together while it is decided. */
+const MAX_SESSION_BYTES = 33_554_432;
 /** Characters of content and metadata after which a batch is full: deciding and sending it blocks the event loop. */
 const MAX_BATCH_TEXT = 262_144;
 /** Characters of all actions that wait to be decided in this process, of which one workspace alone has half. */
@@ -170,15 +170,20 @@ export class Queue {
   }
 
   /**
-   * Takes the items of a batch, at most `limit`. Stops before a task, a repeat, or a second action with the same id. Items
-   * whose callers have left are rejected with CANCELLED.
+   * Takes the items of a batch, at most `limit`. Stops before a task, a repeat, or a second action with the same id, and where its
+   * sessions, of which `sessionBytes` tells the bytes, take too much memory. Items whose callers have left are rejected with CANCELLED.
    */
-  takeBatch(limit: number): readonly PendingItem[] {
+  takeBatch(limit: number, sessionBytes: (sessionId: string) => number): readonly PendingItem[] {
     const ids = new Set<string>();
     const sessions = new Set<string>();
+    let bytes = 0;
     const items = this.#take(Math.min(MAX_BATCH, limit), (item) => {
       const session = sessionOf(item);
-      if (session !== undefined && sessions.add(session).size > MAX_BATCH_SESSIONS) return false;
+      if (session !== undefined && !sessions.has(session)) {
+        bytes += sessionBytes(session);
+        if (bytes > MAX_SESSION_BYTES && sessions.size > 0) return false;
+        sessions.add(session);
+      }
       if (!isDecision(item)) return true;
       const { decisionId } = item.action;
       if (this.isRepeat(item) || ids.has(decisionId)) return false;

@@ -6,6 +6,7 @@ import { MAX_FORMS_LENGTH, searchedLength } from "../policy/checks.ts";
 import type { ToolSchema } from "../policy/types.ts";
 import type { AgentStatus } from "../state/agents.ts";
 import type { PromptSource } from "../state/control-changes.ts";
+import { bytesOfSession } from "../state/load-sessions.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
@@ -437,7 +438,9 @@ export class WorkspaceLog {
   }
 
   #takeBatch(): readonly PendingItem[] {
-    const items = this.#queue.takeBatch(this.#inFlight.share(this.#queue));
+    const items = this.#queue.takeBatch(this.#inFlight.share(this.#queue), (sessionId) =>
+      bytesOfSession(this.#loaded.current, sessionId),
+    );
     this.#lastBatchSize = items.length;
     this.#owesTurn = items.reduce((sum, item) => sum + textLengthOfItem(item), 0) > LARGE_BATCH_TEXT;
     return items;

@@ -14,6 +14,15 @@ const isSession = ({ authority }: WorkspaceState, sessionId: string): boolean =>
 export const holdsSession = (state: WorkspaceState, sessionId: string | undefined): boolean =>
   sessionId === undefined || state.sessions.knows(sessionId) || !isSession(state, sessionId);
 
+/** Most bytes of a session: 20,000 values of 2,000 observations. */
+const MOST_BYTES = 1_048_576;
+
+/** Returns the bytes that the values of a session take, the most for one that is not loaded; 0 for a name that is no session's. */
+export function bytesOfSession(state: WorkspaceState, sessionId: string): number {
+  if (!isSession(state, sessionId)) return 0;
+  return state.sessions.bytesOf(sessionId) ?? MOST_BYTES;
+}
+
 /** Loads what sessions observed that the state lacks. `keys` decrypts their keys. */
 export async function loadSessions(
   reader: Reader,

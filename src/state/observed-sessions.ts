@@ -6,22 +6,32 @@ const MAX_BYTES = 67_108_864;
 /** Bytes that a session without observations counts. */
 const UNOBSERVED_BYTES = 128;
 
-/** Decrypts the key of a session as its row holds it. */
-export type SessionKeyReader = (sessionId: string, sealedKey: Uint8Array) => Buffer;
+interface Known {
+  /** Null for a session that observed nothing. */
+  readonly values: SessionValues | null;
+}
+
+const bytesOf = ({ values }: Known): number => values?.bytes ?? UNOBSERVED_BYTES;
 
 /**
  * A cache of what the sessions of a workspace observed. Rows are as new as the log: a session that another replica changes is
  * forgotten, and read again when an action names it.
  */
 export class ObservedSessions {
-  readonly #sessions = new LRUCache<string, { readonly values: SessionValues | null }>({
+  readonly #sessions = new LRUCache<string, Known>({
     maxSize: MAX_BYTES,
-    sizeCalculation: ({ values }) => values?.bytes ?? UNOBSERVED_BYTES,
+    sizeCalculation: bytesOf,
   });
 
-  /** Tests whether it is known, without reading the database, what a session observed. */
+  /** Tests whether it is known, without reading the database, what a session observed. It then counts as used last. */
   knows(sessionId: string): boolean {
-    return this.#sessions.has(sessionId);
+    return this.#sessions.get(sessionId) !== undefined;
+  }
+
+  /** Returns the bytes that a session takes; undefined for one that is not known. */
+  bytesOf(sessionId: string): number | undefined {
+    const known = this.#sessions.peek(sessionId);
+    return known === undefined ? undefined : bytesOf(known);
   }
 
   /** Returns what a session observed; undefined for one that observed nothing. Throws for a session that is not known. */
