@@ -151,7 +151,7 @@ function sessionFunctions(calls: AuthorityCalls) {
     async getSession({ sessionId }, context) {
       const view = await calls.get("session", sessionId, context);
       const session = sessionFrom(view);
-      // What an ended session observed is forgotten within a minute, and its contract ended with it.
+      // The values of an ended session are forgotten within a minute, and its contract ended with it.
       return view.status === "active" ? { session, ...(await calls.detailsOf(sessionId, context)) } : { session };
     },
     async endSession({ sessionId }, context) {

@@ -19,6 +19,14 @@ export function doAtOnce<T>(work: Work<T>): { readonly result: T } | undefined {
   }
 }
 
+/** Runs work to its end, where nobody waits for a turn, or where it is known to be short. */
+export function doToEnd<T>(work: Work<T>): T {
+  for (;;) {
+    const step = work.next();
+    if (step.done) return step.value;
+  }
+}
+
 /** Runs work with turns of the event loop in between. */
 export async function doInTurns<T>(work: Work<T>): Promise<T> {
   const turns = new Turns();

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isJsonRecord, type JsonRecord, listAt, required, textAt, valueAt } from "../verify/json.ts";
 import { caretLines, placeInExpression } from "./caret.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport, type OptionName } from "./command.ts";
+import { assertConfirmed } from "./confirm.ts";
 import { type FileViolation, MANDATE_FILE, type MandateFiles, readMandateFiles } from "./mandate-files.ts";
 import { canonicalYaml, lineDiff } from "./mandate-yaml.ts";
 import { addressFrom, type CallService, RequestRefusedError, serviceFrom } from "./service.ts";
@@ -319,15 +320,6 @@ const changesJson = (read: MandateFiles, reply: JsonRecord): object => {
 
 const countText = ({ length }: readonly FileViolation[]): string =>
   `with ${length} ${length === 1 ? "warning" : "warnings"}`;
-
-async function assertConfirmed({ io, has }: CommandInput): Promise<void> {
-  if (has("yes")) return;
-  const answer = await io.confirm("Apply these changes?");
-  if (answer === true) return;
-  throw new CommandError(
-    answer === undefined ? "there is no terminal for the question: pass --yes to apply" : "nothing was applied",
-  );
-}
 
 /** Reads the mandates of a pack that are in force, sorted by name; `withLoose` includes mandates without a pack. */
 async function mandatesInForce(call: CallService, pack: string, withLoose: boolean): Promise<readonly JsonRecord[]> {

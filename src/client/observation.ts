@@ -7,7 +7,7 @@ import { type ChannelCallOptions, callOver, type InterceptRoutes } from "./route
 /** Content that a session observes: of its values the control plane keeps digests, of the content nothing. */
 export interface Observation {
   readonly sessionId: string;
-  /** What the agent was asked, or what it read. */
+  /** Prompt of the agent, or the result of a call. */
   readonly source: "prompt" | "result";
   /** Text, or the text of JSON. What is beyond 960 KiB is cut, and the session then counts as full. */
   readonly content: string;

@@ -10,7 +10,7 @@ import { loadSessions } from "../state/load-sessions.ts";
 import type { SessionKeys } from "../state/session-keys.ts";
 import type { Action } from "../state/types.ts";
 import type { WorkspaceState } from "../state/workspace.ts";
-import { stored } from "../store/database.ts";
+import { stored, storeFault } from "../store/database.ts";
 import type { ReadOnlyDatabase } from "../store/transaction.ts";
 import { applyDrafts, applyLists, type Draft } from "./drafts.ts";
 
@@ -107,6 +107,28 @@ export class OwnStates {
       const now = atMs ?? this.#clock.now();
       return { state, nowMs: await completeWindows(client, state, { now: () => now }) };
     });
+  }
+}
+
+/**
+ * Yields what `run` does while the room that was asked for is held. Yields nothing if the caller left before there was room. Faults of the
+ * database become STORE_UNAVAILABLE.
+ */
+export async function* whileHeld<T>(
+  acquired: Promise<Release>,
+  signal: AbortSignal,
+  run: () => AsyncGenerator<T>,
+): AsyncGenerator<T> {
+  const release = await acquired.catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
+  if (release === undefined) return;
+  try {
+    yield* run();
+  } catch (error) {
+    throw storeFault(error);
+  } finally {
+    release();
   }
 }
 

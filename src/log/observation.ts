@@ -12,7 +12,7 @@ import type { EntryColumn, ObservationColumn } from "../store/sql/append-entries
 import { canonicalJson } from "../tree/canonical.ts";
 import type { DecisionPlace } from "./entry.ts";
 
-/** What a session is told: the digests of the values in a prompt or a result. */
+/** Digests of the values in a prompt or a result, of which a session is told. */
 export interface Observation {
   readonly sessionId: string;
   readonly agentId: string;

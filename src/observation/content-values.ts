@@ -11,7 +11,7 @@ export interface ContentJob {
   readonly key: Uint8Array;
   readonly source: "prompt" | "result";
   readonly content: string;
-  /** What the tool's registration says of its results and arguments; undefined where nothing of the result is trusted. */
+  /** Declaration of the tool's registration about results and arguments; undefined where nothing of the result is trusted. */
   readonly declared: ToolProvenance | undefined;
   /** Arguments of the call. */
   readonly args: JsonObject;

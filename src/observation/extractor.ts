@@ -1,7 +1,7 @@
-import { Worker } from "node:worker_threads";
 import type { Holder } from "../async/shared-pot.ts";
 import { Slots } from "../async/slots.ts";
 import { doInTurns } from "../async/work.ts";
+import { besideModule, WorkerThread } from "../async/worker-thread.ts";
 import { overShare } from "../errors.ts";
 import { type ContentDigests, type ContentJob, digestsOfContent } from "./content-values.ts";
 
@@ -23,8 +23,9 @@ export class Extractor {
     retryAfterSeconds: 1,
     refuse: overShare,
   });
-  #thread: Worker | undefined;
-  #isClosed = false;
+  readonly #thread = new WorkerThread<ContentJob, Readonly<Record<string, Uint8Array>>>(
+    besideModule(import.meta.url, "extract-thread"),
+  );
 
   /**
    * Returns the digests of the values in a content; undefined for a content that takes too long. Rejects with OVERLOADED, and with the
@@ -32,37 +33,12 @@ export class Extractor {
    */
   async digestsOf(job: ContentJob, holder: Holder, signal?: AbortSignal): Promise<ContentDigests | undefined> {
     if (job.content.length < LONG_CONTENT) return doInTurns(digestsOfContent(job));
-    return this.#slots.run(() => this.#inThread(job), holder, signal);
+    const digests = await this.#slots.run(() => this.#thread.run(job, MAX_MS), holder, signal);
+    return digests && buffersFrom(digests);
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#thread?.terminate();
-  }
-
-  async #inThread(job: ContentJob): Promise<ContentDigests | undefined> {
-    if (this.#isClosed) return undefined;
-    this.#thread ??= startThread();
-    const thread = this.#thread;
-    const { promise, resolve } = Promise.withResolvers<ContentDigests | undefined>();
-    const settle = (digests: Readonly<Record<string, Uint8Array>> | undefined): void => {
-      clearTimeout(timer);
-      thread.off("message", settle).off("error", fail).off("exit", fail);
-      if (digests === undefined) this.#giveUp(thread);
-      resolve(digests && buffersFrom(digests));
-    };
-    const fail = (): void => settle(undefined);
-    const timer = setTimeout(fail, MAX_MS);
-    thread.on("message", settle).on("error", fail).on("exit", fail);
-    thread.postMessage(job);
-    return promise;
-  }
-
-  #giveUp(thread: Worker): void {
-    if (this.#thread === thread) this.#thread = undefined;
-    // A late error of an abandoned thread must not end the process.
-    thread.on("error", () => undefined);
-    void thread.terminate();
+    await this.#thread.close();
   }
 }
 
@@ -74,10 +50,3 @@ const buffersFrom = (digests: Readonly<Record<string, Uint8Array>>): ContentDige
       Buffer.from(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length),
     ]),
   );
-
-function startThread(): Worker {
-  // The thread's file is TypeScript when this one is, and JavaScript in a build.
-  const thread = new Worker(new URL(import.meta.url.replace(/extractor(\.[jt]s)$/, "extract-thread$1")));
-  thread.unref();
-  return thread;
-}

@@ -3,7 +3,7 @@ import { OBSERVED_KIND_NUMBERS } from "../log/observation.ts";
 import { stored } from "../store/database.ts";
 import { countObservations, type ObservationCount } from "../store/sql/observations.ts";
 
-/** What a session observed, in numbers. */
+/** Observations of a session, in numbers. */
 export interface ObservedNumbers {
   readonly prompts: bigint;
   readonly promptValues: bigint;

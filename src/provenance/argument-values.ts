@@ -27,14 +27,17 @@ function next(value: JsonValue, step: string | null): readonly JsonValue[] {
   return member === undefined ? [] : [member];
 }
 
-/** An argument on which a rule asked, with the kind as which it read the values. */
-export interface AskedArgument {
-  readonly argument: string;
-  readonly kind: ValueKind;
+/** A reason for which a person was asked; that of a provenance rule has an argument, and the kind as which it read the values. */
+export interface AskedReason {
+  readonly argument?: string;
+  readonly valueKind?: ValueKind;
 }
 
-/** Lists the values of arguments on which rules asked, each in the forms in which an approval names it. */
-export function approvedFormsOf(asked: readonly AskedArgument[], args: JsonValue): readonly string[] {
+/** Lists the values of arguments on which provenance rules asked, each in the forms in which an approval names it. */
+export function approvedFormsOf(reasons: readonly AskedReason[], args: JsonValue): readonly string[] {
+  const asked = reasons.flatMap(({ argument, valueKind: kind }) =>
+    argument === undefined || kind === undefined ? [] : [{ argument, kind }],
+  );
   const distinct = new Map(asked.map((each) => [`${each.kind} ${each.argument}`, each]));
   return [...distinct.values()].flatMap(({ argument, kind }) =>
     valuesAt(args, argument).flatMap((value) => {

@@ -1,4 +1,6 @@
-import { fold } from "../text/fold.ts";
+import { fold, plainText } from "../text/fold.ts";
+import { hostOf as urlHostOf } from "../text/hosts.ts";
+import { walkedNames } from "../text/path-names.ts";
 
 /** Forms in which values compare: two values are the same where one of their forms is. */
 
@@ -42,23 +44,10 @@ export function accountForm(text: string): string | undefined {
   return digits.length < MIN_DIGITS ? undefined : digits;
 }
 
-const WITHOUT_WWW = /^www\.(?=.+\.)/;
+const WWW = /^www\.(?=.+\.)/;
 
-/** Returns a host without `www.`; undefined for a text that is no host with a dot. */
-export function hostForm(text: string): string | undefined {
-  const host = fold(text).replace(/\.$/, "").replace(WITHOUT_WWW, "");
-  return /^[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}_-]+)+$/u.test(host) || /^\[[0-9a-f:.]+\]$/.test(host) ? host : undefined;
-}
-
-const URL_START = /^[a-z][a-z0-9+.-]*:\/\//;
-
-/** Returns the host of a URL, or of a host with or without a port and a path; undefined where it has none, or hides it behind credentials. */
-export function hostOf(text: string): string | undefined {
-  const folded = fold(text);
-  if (folded.includes("\\") || /\s/u.test(folded)) return undefined;
-  const [authority = ""] = folded.replace(URL_START, "").replace(/^\/\//, "").split(/[/?#]/u, 1);
-  return authority.includes("@") ? undefined : hostForm(authority.replace(/:\d{0,5}$/, ""));
-}
+/** Returns the host of a URL, or of a host with or without a port and a path, without `www.`; undefined as `hostOf` of `text/hosts.ts`. */
+export const hostOf = (text: string): string | undefined => urlHostOf(plainText(text))?.replace(WWW, "");
 
 /** Returns a path without `.` and `..`, doubled and closing slashes, and with forward ones; undefined for a blank or too long one. */
 export function pathForm(text: string): string | undefined {
@@ -68,13 +57,7 @@ export function pathForm(text: string): string | undefined {
   // A URL may write dots and slashes so that they do not show.
   if (folded === undefined || (/^file:/iu.test(text.trim()) && /%(?:2[ef]|5c)/u.test(folded))) return undefined;
   const isRooted = folded.startsWith("/");
-  const names: string[] = [];
-  for (const name of folded.split("/")) {
-    if (name === "" || name === ".") continue;
-    if (name === ".." && names.length > 0 && names.at(-1) !== "..") names.pop();
-    else if (name !== ".." || !isRooted) names.push(name);
-  }
-  const path = names.join("/");
+  const path = walkedNames(folded.split("/"), isRooted).join("/");
   if (path === "") return isRooted ? "/" : undefined;
   return isRooted ? `/${path}` : path;
 }

@@ -1,6 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { fold } from "../text/fold.ts";
-import { accountForm, hostForm, hostOf, numberForm, pathForm, textForm, urlForm } from "./forms.ts";
+import { accountForm, hostOf, numberForm, pathForm, textForm, urlForm } from "./forms.ts";
 
 /** Finds the values of a text or of JSON that can be compared with arguments, each in its forms. */
 
@@ -31,7 +31,7 @@ export function addressesIn(text: string): string[] {
 export function hostsIn(text: string): string[] {
   const ofUrls = urlsIn(text).flatMap((url) => hostOf(url) ?? []);
   const rest = text.replaceAll(URL, " ").replaceAll(ADDRESS, " ");
-  return [...ofUrls, ...[...rest.matchAll(HOST)].flatMap(([found]) => hostForm(found) ?? [])];
+  return [...ofUrls, ...[...rest.matchAll(HOST)].flatMap(([found]) => hostOf(found) ?? [])];
 }
 
 /** Lists the URLs in a text, in their form. */

@@ -89,7 +89,7 @@ function addressesOf(folded: string): string[] {
     if (only !== plain || named.length !== name.split("@").length - 1) return [];
     found.push(only, ...named);
   }
-  // What a quote without its end holds is in no receiver.
+  // The rest after a quote without its end is in no receiver.
   return folded.split('"').length % 2 === 0 ? [] : found;
 }
 

@@ -18,7 +18,7 @@ export interface Sighting {
   readonly tool: string | undefined;
 }
 
-/** What a session knows of values, as rules ask for it. */
+/** Knowledge of a session about values, as rules ask for it. */
 export interface SessionKnowledge {
   /** True once the session was told what the agent was asked. */
   readonly hasPrompt: boolean;

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
 import { agentctl } from "../cli/harness.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import type { TestServer } from "../support/server.ts";
 import { createFireWorkspace, type FireWorkspace } from "./agents.ts";
+import { startKilledFleet } from "./killed-fleet.ts";
 import { countLost } from "./lost-decisions.ts";
 import { startRetryingCallers } from "./retrying-callers.ts";
 
@@ -39,24 +39,15 @@ async function faultOfLog({ http }: TestServer, { workspaceId, apiKey }: FireWor
 export async function runKills(databaseUrl: string, size: KillSize): Promise<KillReport> {
   await using cleanup = new AsyncDisposableStack();
   const env = { ACP_ADMIN_KEY: randomBytes(24).toString("base64url"), ACP_LOG_LEVEL: "error" };
-  const start = (): Promise<TestServer> => startServer({ databaseUrl, env });
-  const servers: TestServer[] = [await start()];
-  while (servers.length < size.processes) servers.push(await start());
-  cleanup.defer(async () => {
-    await Promise.all(servers.map((server) => server.kill()));
-  });
+  const fleet = await startKilledFleet({ databaseUrl, processes: size.processes, env }, cleanup);
+  const { servers } = fleet;
   const [first] = servers as [TestServer];
   const workspaces: FireWorkspace[] = [];
   while (workspaces.length < size.workspaces)
     workspaces.push(await createFireWorkspace(first, `killed-${workspaces.length}`));
   const load = startRetryingCallers(servers, workspaces, size.callers, ACTION);
-  let kills = 0;
-  for (const end = performance.now() + size.seconds * 1_000; performance.now() < end || kills < LEAST_KILLS; kills++) {
-    await delay(size.everyMs);
-    const killed = Math.floor(Math.random() * servers.length);
-    await servers[killed]?.kill();
-    servers[killed] = await start();
-  }
+  const end = performance.now() + size.seconds * 1_000;
+  while (performance.now() < end || fleet.kills < LEAST_KILLS) await fleet.killOneAfter(size.everyMs);
   await load.stop();
   const faults: string[] = [];
   const lost = await countLost(databaseUrl, ACTION, load.acknowledged);
@@ -65,5 +56,5 @@ export async function runKills(databaseUrl: string, size: KillSize): Promise<Kil
   const broken: string[] = [];
   for (const workspace of workspaces) broken.push(...[(await faultOfLog(one, workspace)) ?? []].flat());
   const verified = workspaces.length - broken.length;
-  return { kills, acknowledged: load.acknowledged.length, verified, faults: [...faults, ...broken] };
+  return { kills: fleet.kills, acknowledged: load.acknowledged.length, verified, faults: [...faults, ...broken] };
 }

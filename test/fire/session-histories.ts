@@ -1,8 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { post } from "../log/rest.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import type { TestServer } from "../support/server.ts";
 import { createFireWorkspace, registerAgents } from "./agents.ts";
+import { startKilledFleet } from "./killed-fleet.ts";
 
 /** Size of a run. */
 export interface HistoriesSize {
@@ -42,7 +43,7 @@ const RULES = [
   },
 ];
 
-/** What one session was told, on plain sets. */
+/** One session on plain sets. */
 class NaiveSession {
   #hasPrompt = false;
   readonly #asked = new Set<string>();
@@ -177,12 +178,8 @@ export async function runHistories(databaseUrl: string, size: HistoriesSize): Pr
     ACP_LOG_LEVEL: "error",
     ACP_ENCRYPTION_KEY: randomBytes(32).toString("base64url"),
   };
-  const start = (): Promise<TestServer> => startServer({ databaseUrl, env });
-  const servers: TestServer[] = [await start()];
-  while (servers.length < size.processes) servers.push(await start());
-  cleanup.defer(async () => {
-    await Promise.all(servers.map((server) => server.kill()));
-  });
+  const fleet = await startKilledFleet({ databaseUrl, processes: size.processes, env }, cleanup);
+  const { servers } = fleet;
   const [first] = servers as [TestServer];
   const { apiKey } = await createFireWorkspace(first, "histories", { max_pending_escalations_per_agent: 1_000 });
   const admin = { http: first.http, adminKey: apiKey };
@@ -192,7 +189,7 @@ export async function runHistories(databaseUrl: string, size: HistoriesSize): Pr
   await post(admin, "/v1/enforce/mandates", { name: "where values come from", rules: RULES });
   const agents = await registerAgents(admin, size.lanes);
   let left = size.histories;
-  let [decisions, escalated, kills] = [0, 0, 0];
+  let [decisions, escalated] = [0, 0];
   const faults: string[] = [];
   const report = (decision: string, fault?: string): void => {
     decisions += 1;
@@ -204,17 +201,10 @@ export async function runHistories(databaseUrl: string, size: HistoriesSize): Pr
   });
   let isOver = false;
   const killing = (async () => {
-    for (;;) {
-      await delay(size.killEveryMs);
-      if (isOver) return;
-      const killed = Math.floor(Math.random() * servers.length);
-      await servers[killed]?.kill();
-      servers[killed] = await start();
-      kills += 1;
-    }
+    while (!isOver) await fleet.killOneAfter(size.killEveryMs);
   })();
   await Promise.all(lanes);
   isOver = true;
   await killing;
-  return { kills, decisions, escalated, faults };
+  return { kills: fleet.kills, decisions, escalated, faults };
 }

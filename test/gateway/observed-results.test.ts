@@ -1,10 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { expect } from "chai";
-import { startBreakableLink } from "../support/breakable-link.ts";
-import { createTestDatabase, withClient } from "../support/database.ts";
-import { sessionUrlOf } from "../support/pooler.ts";
-import { serveHere } from "../support/served-here.ts";
-import { type RestCall, restCallTo } from "../support/service.ts";
+import { withClient } from "../support/database.ts";
+import type { RestCall } from "../support/service.ts";
+import { startGatewayBehindLink } from "./behind-link.ts";
 import { type GatewayService, startGateway } from "./harness.ts";
 import { decisionsOf, settledOutcome } from "./outcomes.ts";
 import { decisionIn, GENERATIONS, type GenerationName, openRaw, type RawClient } from "./raw-client.ts";
@@ -285,20 +283,9 @@ describe("results through the gateway", () => {
 describe("a result whose session cannot observe it", () => {
   it("is withheld, with an error that says that the call ran, and its outcome is reported.", async () => {
     await using cleanup = new AsyncDisposableStack();
-    const database = await createTestDatabase();
-    cleanup.defer(() => database.drop());
-    const linked = new URL(sessionUrlOf(database.url));
-    const link = await startBreakableLink({ host: linked.hostname, port: Number(linked.port) });
-    cleanup.defer(() => link.close());
-    linked.host = `127.0.0.1:${link.port}`;
     const upstream = await startListing();
     cleanup.defer(() => upstream.close());
-    const server = await serveHere({ databaseUrl: linked.href, env: { ACP_MCP_ALLOW: "127.0.0.0/8" } });
-    cleanup.defer(async () => void (await server.stop()));
-    const rest = restCallTo(server);
-    await rest("POST /v1/enforce/mcp-servers", { name: "bank", url: upstream.url, drift: "86400" });
-    const registered = await rest("POST /v1/enforce/agents", { name: "reader" });
-    const { agent_id: agentId } = (registered as unknown as { agent: { agent_id: string } }).agent;
+    const { link, server, rest, agentId } = await startGatewayBehindLink(upstream.url, cleanup);
     const gateway = {
       rest,
       agent: async () => agentId,

@@ -6,12 +6,9 @@ import { type CallEnd, endFromFault } from "../../src/gateway/call-end.ts";
 import { HttpConnections, HttpEndpoint } from "../../src/gateway/http-endpoint.ts";
 import type { McpServer } from "../../src/registry/mcp-servers.ts";
 import { createTargets } from "../../src/webhook/target.ts";
-import { startBreakableLink } from "../support/breakable-link.ts";
 import { createAuthority } from "../support/certificates.ts";
-import { createTestDatabase, withClient } from "../support/database.ts";
-import { sessionUrlOf } from "../support/pooler.ts";
-import { serveHere } from "../support/served-here.ts";
-import { restCallTo } from "../support/service.ts";
+import { withClient } from "../support/database.ts";
+import { startGatewayBehindLink } from "./behind-link.ts";
 import { asking, connectStateless, type GatewayService, startGateway } from "./harness.ts";
 import { call, leavingCall, type SlowServer, startSlowServer, textOf } from "./leaving-client.ts";
 import { decisionsOf, lastOutcome, settledOutcome } from "./outcomes.ts";
@@ -306,20 +303,9 @@ describe("the outcome of an approved call", () => {
 describe("reports of outcomes", () => {
   it("are sealed once the database is back, and before the service stops.", async () => {
     await using cleanup = new AsyncDisposableStack();
-    const database = await createTestDatabase();
-    cleanup.defer(() => database.drop());
-    const linked = new URL(sessionUrlOf(database.url));
-    const link = await startBreakableLink({ host: linked.hostname, port: Number(linked.port) });
-    cleanup.defer(() => link.close());
-    linked.host = `127.0.0.1:${link.port}`;
     const upstream = await startScriptedServer();
     cleanup.defer(() => upstream.close());
-    const server = await serveHere({ databaseUrl: linked.href, env: { ACP_MCP_ALLOW: "127.0.0.0/8" } });
-    cleanup.defer(async () => void (await server.stop()));
-    const rest = restCallTo(server);
-    await rest("POST /v1/enforce/mcp-servers", { name: "bank", url: upstream.url, drift: "86400" });
-    const registered = await rest("POST /v1/enforce/agents", { name: "payer" });
-    const agentId = (registered as unknown as { agent: { agent_id: string } }).agent.agent_id;
+    const { database, link, server, rest, agentId } = await startGatewayBehindLink(upstream.url, cleanup);
     const who = { "x-api-key": server.adminKey, "x-agent-id": agentId };
     const ask = () => call(new URL(`${server.http}/mcp/bank`), who, CALL);
     upstream.answer = (asked, response) => {

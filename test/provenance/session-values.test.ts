@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect } from "chai";
+import { doToEnd } from "../../src/async/work.ts";
 import { approvedForm, packDigests } from "../../src/provenance/digests.ts";
 import { type ObservedRow, SessionValues } from "../../src/provenance/session-values.ts";
 import { OBSERVED_SOURCES, type ObservedSource, VALUE_KINDS, type ValueKind } from "../../src/provenance/sources.ts";
@@ -10,13 +11,7 @@ const FORMS = Array.from({ length: 24 }, (_, index) => `value ${index}`);
 const TOOLS = ["read_inbox", "search", undefined];
 const HISTORIES = 20_000;
 
-function pack(forms: Iterable<string>): Buffer {
-  const steps = packDigests(KEY, forms);
-  for (;;) {
-    const step = steps.next();
-    if (step.done) return step.value;
-  }
-}
+const pack = (forms: Iterable<string>): Buffer => doToEnd(packDigests(KEY, forms));
 
 const digests = new Map(FORMS.map((form) => [form, pack([form])]));
 /** Orders forms as their digests are: what does not fit is cut in this order. */

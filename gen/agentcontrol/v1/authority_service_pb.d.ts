@@ -810,7 +810,7 @@ export declare type GetSessionResponse = Message<"agentcontrol.v1.GetSessionResp
   session?: Session | undefined;
 
   /**
-   * What it observed. Unset once it has ended: what it knew is forgotten with it.
+   * Observations of the session, in numbers. Unset once it has ended, as its values are forgotten then.
    *
    * @generated from field: agentcontrol.v1.SessionObservations observations = 2;
    */
@@ -831,7 +831,7 @@ export declare type GetSessionResponse = Message<"agentcontrol.v1.GetSessionResp
 export declare const GetSessionResponseSchema: GenMessage<GetSessionResponse>;
 
 /**
- * What a session observed, in numbers. No value is kept that could be shown.
+ * Observations of a session, in numbers. No value is kept that could be shown.
  *
  * @generated from message agentcontrol.v1.SessionObservations
  */

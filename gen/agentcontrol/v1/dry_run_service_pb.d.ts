@@ -1796,7 +1796,7 @@ export declare type EpisodeStep = Message<"agentcontrol.v1.EpisodeStep"> & {
   actionContent: string;
 
   /**
-   * What the tool returned: text, or JSON. Observed if the step runs. Absent: nothing was recorded.
+   * Result of the call: text, or JSON. Observed if the step runs. Absent: nothing was recorded.
    *
    * @generated from field: google.protobuf.Value result = 5;
    */
@@ -1825,7 +1825,7 @@ export declare type EpisodeStep = Message<"agentcontrol.v1.EpisodeStep"> & {
   at?: Timestamp | undefined;
 
   /**
-   * What the agent was asked at this point, 1 byte to 1 MiB. A step with it has nothing else but `at`.
+   * Prompt at this point, 1 byte to 1 MiB. A step with it has nothing else but `at`.
    *
    * @generated from field: optional string prompt = 9;
    */
@@ -1934,7 +1934,7 @@ export declare type Episode = Message<"agentcontrol.v1.Episode"> & {
   id: string;
 
   /**
-   * What the agent was asked before its first step, at most 1 MiB. Absent: the session has no prompt, and no provenance rule fires.
+   * Prompt before the first step, at most 1 MiB. Absent: the session has no prompt, and no provenance rule fires.
    *
    * @generated from field: optional string prompt = 2;
    */

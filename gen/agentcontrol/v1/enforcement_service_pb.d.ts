@@ -1834,14 +1834,14 @@ export enum ObservationSource {
   UNSPECIFIED = 0,
 
   /**
-   * What the agent was asked.
+   * Prompt: the task of the agent.
    *
    * @generated from enum value: OBSERVATION_SOURCE_PROMPT = 1;
    */
   PROMPT = 1,
 
   /**
-   * What a call returned.
+   * Result of a call.
    *
    * @generated from enum value: OBSERVATION_SOURCE_RESULT = 2;
    */

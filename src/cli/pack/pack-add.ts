@@ -2,6 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isJsonRecord, type JsonRecord, listAt, textAt, valueAt } from "../../verify/json.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "../command.ts";
+import { assertConfirmed } from "../confirm.ts";
 import { canonicalYaml } from "../mandate-yaml.ts";
 import { nameKey } from "../name-key.ts";
 import { type CallService, RequestRefusedError, serviceFrom } from "../service.ts";
@@ -159,13 +160,4 @@ function isChanged({ name, provenance }: FileTool, registered: ReadonlyMap<strin
 async function declare(call: CallService, { name, provenance }: FileTool): Promise<void> {
   const path = `/v1/enforce/tools/${name.split("/").map(encodeURIComponent).join("/")}`;
   await call(path, { method: "PATCH", body: { provenance } });
-}
-
-async function assertConfirmed({ io, has }: CommandInput): Promise<void> {
-  if (has("yes")) return;
-  const answer = await io.confirm("Apply these changes?");
-  if (answer === true) return;
-  throw new CommandError(
-    answer === undefined ? "there is no terminal for the question: pass --yes to apply" : "nothing was applied",
-  );
 }

@@ -23,7 +23,7 @@ export async function* episodesOfTranscripts(paths: readonly string[]): AsyncGen
     ofSession.delete(keyOf(dirname(file), id));
     yield await recordingFrom(uniqueId(ids, id), [file, ...agents]);
   }
-  // What subagents of sessions did that are not among the files.
+  // Calls of subagents whose sessions are not among the files.
   for (const [key, agents] of ofSession) yield await recordingFrom(uniqueId(ids, basename(key)), agents);
 }
 

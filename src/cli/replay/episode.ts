@@ -14,7 +14,7 @@ export interface RecordedCall {
   readonly action_type?: string;
   /** Content of the action. */
   readonly content?: string;
-  /** What the tool returned: text or JSON. Absent if nothing was recorded. */
+  /** Result of the call: text or JSON. Absent if nothing was recorded. */
   readonly result?: JsonValue;
   /** True if the tool returned an error. */
   readonly is_error?: boolean;
@@ -43,7 +43,7 @@ export interface StepLabel {
 export interface Episode {
   /** Unique among the episodes of a replay. */
   readonly id: string;
-  /** What the agent was asked before its first call. */
+  /** Prompt before the first call. */
   readonly prompt?: string;
   /** The intent contract of the session, as it is created. */
   readonly contract?: JsonRecord;

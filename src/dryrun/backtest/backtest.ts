@@ -9,10 +9,9 @@ import { loadSnapshot } from "../../state/load.ts";
 import type { SealedOutcome } from "../../state/outcomes.ts";
 import { EntryKind } from "../../state/types.ts";
 import type { WorkspaceState } from "../../state/workspace.ts";
-import { storeFault } from "../../store/database.ts";
 import type { Reader, ReadOnlyDatabase } from "../../store/transaction.ts";
 import { applyDrafts, applyLists, type Draft, notInForce } from "../drafts.ts";
-import type { OwnStates } from "../own-state.ts";
+import { type OwnStates, whileHeld } from "../own-state.ts";
 import { Pace } from "../pace.ts";
 import { type FiredArgument, firedArgument } from "./fired-argument.ts";
 import { type MakeLongChecks, type Recorded, Replay, type Replayed } from "./replay.ts";
@@ -80,17 +79,7 @@ export async function* backtest(parts: BacktestParts, query: BacktestQuery): Asy
   const acquired = query.onlyDrafts
     ? ownStates.acquirePair({ workspaceId }, signal)
     : ownStates.acquire({ workspaceId }, signal);
-  const release = await acquired.catch((error: unknown) => {
-    if (!signal.aborted) throw error;
-  });
-  if (release === undefined) return;
-  try {
-    yield* run(parts, query);
-  } catch (error) {
-    throw storeFault(error);
-  } finally {
-    release();
-  }
+  yield* whileHeld(acquired, signal, () => run(parts, query));
 }
 
 async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): AsyncGenerator<BacktestEvent> {

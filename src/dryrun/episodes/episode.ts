@@ -10,7 +10,7 @@ export interface EpisodeCall {
   /** Index among the steps of the episode. */
   readonly index: number;
   readonly action: Action;
-  /** What the tool returned: text, or the text of JSON. Undefined if nothing was recorded. */
+  /** Result of the call: text, or the text of JSON. Undefined if nothing was recorded. */
   readonly result: string | undefined;
   /** True if the tool returned an error. */
   readonly isError: boolean;
@@ -22,7 +22,7 @@ export interface EpisodeCall {
   readonly atMs: number | undefined;
 }
 
-/** What the agent was asked at a point of a recorded session. */
+/** Prompt at a point of a recorded session. */
 export interface EpisodePrompt {
   readonly kind: "prompt";
   readonly index: number;

@@ -3,10 +3,9 @@ import type { LongChecker } from "../../policy/long/checker.ts";
 import type { ListDraft } from "../../registry/lists.ts";
 import type { OneToolDraft } from "../../registry/tools.ts";
 import { loadSnapshot } from "../../state/load.ts";
-import { storeFault } from "../../store/database.ts";
 import type { ReadOnlyDatabase } from "../../store/transaction.ts";
 import { applyDrafts, applyLists, applyTools, type Draft } from "../drafts.ts";
-import type { OwnStates } from "../own-state.ts";
+import { type OwnStates, whileHeld } from "../own-state.ts";
 import { Pace } from "../pace.ts";
 import type { Episode, Escalated, ReplayedCall } from "./episode.ts";
 import { EpisodeRun } from "./episode-run.ts";
@@ -45,17 +44,7 @@ export interface ReplayParts {
 export async function* replayEpisodes(parts: ReplayParts, query: ReplayQuery): AsyncGenerator<ReplayEvent> {
   const { workspaceId, signal } = query;
   assertDistinct(query.episodes);
-  const release = await parts.ownStates.acquire({ workspaceId }, signal).catch((error: unknown) => {
-    if (!signal.aborted) throw error;
-  });
-  if (release === undefined) return;
-  try {
-    yield* run(parts, query);
-  } catch (error) {
-    throw storeFault(error);
-  } finally {
-    release();
-  }
+  yield* whileHeld(parts.ownStates.acquire({ workspaceId }, signal), signal, () => run(parts, query));
 }
 
 function assertDistinct(episodes: readonly Episode[]): void {

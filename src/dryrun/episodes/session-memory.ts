@@ -16,7 +16,7 @@ const MAX_CONTENT = 1_048_576;
 /** Key of the digests. Nothing of a replay is kept, and a key that never changes leaves out the same values each time. */
 const KEY = Buffer.alloc(KEY_BYTES);
 
-/** What the session of a replayed episode knows: it observes prompts and results as sessions of agents do. */
+/** Session of a replayed episode, which observes prompts and results as sessions of agents do. */
 export class SessionMemory {
   readonly #state: WorkspaceState;
   readonly #agentId: string;
@@ -46,10 +46,7 @@ export class SessionMemory {
 
   /** Remembers the values on which rules asked as approved by a person. */
   *approval({ metadata }: Action, reasons: readonly DecisionReason[]): Work<void> {
-    const asked = reasons.flatMap(({ argument, valueKind: kind }) =>
-      argument === undefined || kind === undefined ? [] : [{ argument, kind }],
-    );
-    const approved = yield* packDigests(KEY, approvedFormsOf(asked, argumentsFrom(metadata) ?? {}));
+    const approved = yield* packDigests(KEY, approvedFormsOf(reasons, argumentsFrom(metadata) ?? {}));
     if (approved.length === 0) return;
     const values = this.#state.sessions.get(REPLAYED_SESSION) ?? SessionValues.from(KEY, [], false);
     const { seq } = this.#state;

@@ -1,8 +1,8 @@
-import { Worker } from "node:worker_threads";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
 import type { Holder } from "../../async/shared-pot.ts";
 import { Slots } from "../../async/slots.ts";
+import { besideModule, WorkerThread } from "../../async/worker-thread.ts";
 import { overShare } from "../../errors.ts";
 import type { LongAnswers, LongCheck } from "../checks.ts";
 import type { SchemaError, ToolSchema } from "../types.ts";
@@ -35,11 +35,13 @@ export class LongChecker {
     retryAfterSeconds: 1,
     refuse: overShare,
   });
-  #thread: Worker | undefined;
+  readonly #thread = new WorkerThread<readonly Job[], readonly JobResult[]>(
+    besideModule(import.meta.url, "thread"),
+    () => this.#compiled.clear(),
+  );
   /** Digests of the schemas that the thread has compiled and not dropped: both sides use them in the same order. */
   readonly #compiled = new LRUCache<string, true>({ max: KEPT_SCHEMAS });
   readonly #limits: TimeLimits;
-  #isClosed = false;
 
   /** `limits`: by default a quarter of a second for the checks of a decision, and 3 seconds for preparing them. */
   constructor(limits = LIMITS) {
@@ -65,12 +67,11 @@ export class LongChecker {
 
   /** Ends the thread and answers every waiting caller. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#thread?.terminate();
+    await this.#thread.close();
   }
 
   async #answersOf(checks: readonly LongCheck[]): Promise<LongAnswers> {
-    if (this.#thread === undefined) await this.#inThread([], this.#limits.prepareMs);
+    if (!this.#thread.isStarted) await this.#thread.run([], this.#limits.prepareMs);
     const patterns = patternsByText(checks);
     const schemas = checks.filter((check) => check.kind === "schema");
     for (const { tool } of schemas) if (!(await this.#isCompiled(tool))) return NO_ANSWERS;
@@ -80,7 +81,7 @@ export class LongChecker {
         ({ tool, args }) => ({ kind: "schema", digest: tool.digest, args: JSON.stringify(args) }) as const,
       ),
     ];
-    const results = await this.#inThread(jobs, this.#limits.checkMs);
+    const results = await this.#thread.run(jobs, this.#limits.checkMs);
     if (results === undefined) return NO_ANSWERS;
     return {
       patterns: new Map([...patterns.keys()].map((text, index) => [text, formsIn(jobs[index], results[index])])),
@@ -92,47 +93,13 @@ export class LongChecker {
   async #isCompiled({ digest, inputSchema }: ToolSchema): Promise<boolean> {
     if (this.#compiled.get(digest) !== undefined) return true;
     const job = { kind: "compile", digest, schema: JSON.stringify(inputSchema) } as const;
-    if ((await this.#inThread([job], this.#limits.prepareMs)) === undefined) return false;
+    if ((await this.#thread.run([job], this.#limits.prepareMs)) === undefined) return false;
     this.#compiled.set(digest, true);
     return true;
-  }
-
-  /** Runs jobs in the thread. Resolves with undefined if the thread fails or takes too long; the next jobs get a new thread. */
-  async #inThread(jobs: readonly Job[], maxMs: number): Promise<readonly JobResult[] | undefined> {
-    if (this.#isClosed) return undefined;
-    this.#thread ??= startThread();
-    const thread = this.#thread;
-    return new Promise((resolve) => {
-      const settle = (results: readonly JobResult[] | undefined): void => {
-        clearTimeout(timer);
-        thread.off("message", settle).off("error", fail).off("exit", fail);
-        if (results === undefined) this.#giveUp(thread);
-        resolve(results);
-      };
-      const fail = (): void => settle(undefined);
-      const timer = setTimeout(fail, maxMs);
-      thread.on("message", settle).on("error", fail).on("exit", fail);
-      thread.postMessage(jobs);
-    });
-  }
-
-  #giveUp(thread: Worker): void {
-    this.#thread = undefined;
-    this.#compiled.clear();
-    // A late error of an abandoned thread must not end the process.
-    thread.on("error", () => undefined);
-    void thread.terminate();
   }
 }
 
 const NO_ANSWERS: LongAnswers = { patterns: new Map(), schemas: new Map() };
-
-function startThread(): Worker {
-  // The thread's file is TypeScript when this one is, and JavaScript in a build.
-  const thread = new Worker(new URL(import.meta.url.replace(/checker(\.[jt]s)$/, "thread$1")));
-  thread.unref();
-  return thread;
-}
 
 /** Groups the patterns by the text in which they are looked for, so that each text is read once for all of them. */
 function patternsByText(checks: readonly LongCheck[]): Map<string, Set<string>> {

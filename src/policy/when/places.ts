@@ -1,4 +1,5 @@
 import { domainToASCII } from "node:url";
+import { walkedNames } from "../../text/path-names.ts";
 import { PLATFORM_STEPS, type Run } from "./run.ts";
 import { Fault, type Value } from "./values.ts";
 
@@ -85,14 +86,7 @@ function partsOf(run: Run, path: string): PathParts | undefined {
   if (path === "" || path.includes("\0") || /^(~|[a-z]:(?![/\\])|[/\\]{2})/i.test(path)) return undefined;
   const [, drive] = DRIVE.exec(path) ?? [];
   const root = drive !== undefined ? `${drive.toLowerCase()}:` : /^[/\\]/.test(path) ? "/" : "";
-  const names: string[] = [];
   const written = (drive === undefined ? path : path.slice(2)).split(/[/\\]+/);
   run.take(written.length);
-  for (const name of written) {
-    if (name === "" || name === ".") continue;
-    if (name !== "..") names.push(name);
-    else if (names.length > 0 && names.at(-1) !== "..") names.pop();
-    else if (root === "") names.push(name);
-  }
-  return { root, names };
+  return { root, names: walkedNames(written, root !== "") };
 }
