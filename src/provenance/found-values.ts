@@ -24,11 +24,14 @@ const withoutClosing = (text: string): string => text.replace(CLOSING, "");
 
 /** Lists the addresses in a text, in their form. */
 export function addressesIn(text: string): string[] {
+  // Most texts have none, which is quickly seen. So it is below.
+  if (!text.includes("@")) return [];
   return [...text.matchAll(ADDRESS)].flatMap(([found]) => textForm(withoutClosing(found)) ?? []);
 }
 
 /** Lists the hosts in a text: of its URLs, and those that stand alone. That of an address is not one of them. */
 export function hostsIn(text: string): string[] {
+  if (!text.includes(".") && !text.includes("://")) return [];
   const ofUrls = urlsIn(text).flatMap((url) => hostOf(url) ?? []);
   const rest = text.replaceAll(URL, " ").replaceAll(ADDRESS, " ");
   return [...ofUrls, ...[...rest.matchAll(HOST)].flatMap(([found]) => hostOf(found) ?? [])];
@@ -36,6 +39,7 @@ export function hostsIn(text: string): string[] {
 
 /** Lists the URLs in a text, in their form. */
 export function urlsIn(text: string): string[] {
+  if (!text.includes("://")) return [];
   return [...text.matchAll(URL)].flatMap(([found]) => urlForm(withoutClosing(found)) ?? []);
 }
 

@@ -118,6 +118,7 @@ export class SessionValues implements SessionKnowledge {
   }
 
   isApproved(kind: ValueKind, form: string): boolean {
+    if (!this.#origins.some(({ source }) => source === "approved")) return false;
     return this.#originsOf(digestOf(this.#secret, approvedForm(kind, form))).some(
       ({ source }) => source === "approved",
     );

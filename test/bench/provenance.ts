@@ -113,10 +113,7 @@ export async function measureProvenance(
     }
   }
   const [plain, observed] = times;
-  const names = [
-    "without rules, in an empty session",
-    `three provenance rules, ${SESSION_VALUES.toLocaleString("en")} values`,
-  ];
+  const names = ["without rules and session", `three provenance rules, ${SESSION_VALUES.toLocaleString("en")} values`];
   const rows = times.map((own, side) => [names[side] as string, figure(median(own)), rangeOf(own)]);
   const figures = observed.map((ms, round) => ms / (plain[round] as number));
   const name = `intercept with three provenance rules and a session of ${SESSION_VALUES.toLocaleString("en")} values / without`;
