@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import { isJsonRecord, type JsonRecord, listAt, stringFrom, textAt } from "../verify/json.ts";
+import { isJsonRecord, type JsonRecord, listAt, numberAt, stringFrom, textAt } from "../verify/json.ts";
 import { parseJson } from "./bundle.ts";
 import { adviceFor, type ClientCertificate, clientCertificateFrom, fetchWith } from "./client-certificate.ts";
 import { CommandError, type CommandInput, ServiceError, ServiceFailedError } from "./command.ts";
@@ -67,9 +67,10 @@ export async function* streamFrom(input: CommandInput, path: string, body: objec
   try {
     for await (const line of lines) {
       const json = parseJson(line);
-      if (!isJsonRecord(json) || json.error !== undefined)
-        answerFrom(address, path, { ok: false, status: reply.status }, json);
-      else yield json;
+      if (!isJsonRecord(json) || json.error !== undefined) {
+        // The response of a stream that fails later has the status of one that succeeds.
+        answerFrom(address, path, { ok: false, status: numberAt(json, "error.code") ?? reply.status }, json);
+      } else yield json;
     }
   } catch (error) {
     if (error instanceof CommandError) throw error;

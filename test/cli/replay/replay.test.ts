@@ -1,6 +1,10 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
+import { agentctl } from "../harness.ts";
 import { type Served, startServed } from "../served.ts";
 
 const at = (name: string): string => fileURLToPath(new URL(`../../testdata/replay/${name}`, import.meta.url));
@@ -99,4 +103,23 @@ describe("agentctl replay", () => {
       expect(stderr).to.include(message);
     });
   }
+
+  it("tells the status of a replay that fails after it began.", async () => {
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { "content-type": "application/x-ndjson" });
+      response.end(
+        `${JSON.stringify({ ok: false, error: { code: 404, message: "no agent `agt_none`", details: [] } })}\n`,
+      );
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    try {
+      const { port } = server.address() as AddressInfo;
+      const env = { AGENTCTL_URL: `http://127.0.0.1:${port}`, AGENTCTL_KEY: "a-key" };
+      const { code, stderr } = await agentctl(["replay", at("jsonl")], env);
+      expect(code).to.equal(2);
+      expect(stderr).to.include("answered /v1/enforce/replay with 404: no agent `agt_none`");
+    } finally {
+      server.close();
+    }
+  });
 });
