@@ -6,7 +6,7 @@ import { type Dashboard, describeInBrowser, openDashboard } from "./browser.ts";
 import { longestTask } from "./longest-task.ts";
 
 const AGENTS = 5_000;
-const AT_ONCE = 100;
+const AT_ONCE = 20;
 const MAX_ROWS = 200;
 const MAX_TASK_MS = 100;
 

@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import { expect } from "chai";
 import type { Page } from "playwright-core";
+import { until } from "../support/harness.ts";
 import { assertAccessible, type Dashboard, describeInBrowser, openDashboard, screenshot } from "./browser.ts";
 
 const textWith = (when: string): string =>
@@ -37,6 +39,9 @@ describeInBrowser("the editor of expressions", () => {
   };
   const lineOf = (text: string) => editor().locator(".cm-line", { hasText: text }).first().innerText();
   const labels = () => page.locator(".cm-tooltip-autocomplete .cm-completionLabel").allInnerTexts();
+  /** Waits for the list, which opens with what the text before the last key allowed, to narrow. */
+  const narrowedTo = (expected: readonly string[]) =>
+    until(async () => isDeepStrictEqual(await labels(), [...expected]));
 
   before(async () => {
     dashboard = await openDashboard();
@@ -71,8 +76,7 @@ describeInBrowser("the editor of expressions", () => {
     await page.keyboard.press("Escape");
     expect(await lineOf("when:")).to.equal("    when: sum(args.lines)");
     await type("", "agent.t");
-    await options().filter({ hasText: "trust" }).waitFor();
-    expect(await labels()).to.deep.equal(["trust"]);
+    await narrowedTo(["trust"]);
   });
 
   it("offers the members of a list's elements within a macro, and the variable of it.", async () => {
