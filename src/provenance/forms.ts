@@ -1,4 +1,4 @@
-import { fold, plainText } from "../text/fold.ts";
+import { fold } from "../text/fold.ts";
 import { hostOf as urlHostOf } from "../text/hosts.ts";
 import { walkedNames } from "../text/path-names.ts";
 
@@ -19,27 +19,37 @@ const GROUPED = /^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$/;
 const PLAIN_NUMBER = /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?$/;
 /** Signs of currencies and blanks around a number. */
 const AROUND_NUMBER = /^[\p{Sc}\s]+|[\p{Sc}\s%]+$/gu;
+const DECIMAL = /^(?<sign>[-+]?)0*(?<whole>\d*)(?:\.(?<fraction>\d*?)0*)?$/;
+/** Digits that a double keeps whichever they are. */
+const EXACT_DIGITS = 15;
 
-/** Returns a number by its value: `1,500.00` and `1500` are the same. Undefined for a text that is no number. */
+/** Returns a number by its value: `1,500.00` and `1500` are the same. Undefined for a text that is no number, or is too long. */
 export function numberForm(value: string | number): string | undefined {
   if (typeof value === "number") return Number.isFinite(value) ? String(value === 0 ? 0 : value) : undefined;
-  const text = fold(value).replaceAll(AROUND_NUMBER, "");
+  if (value.length > MAX_FORM_LENGTH) return undefined;
+  const folded = fold(value);
+  if (folded.length > MAX_FORM_LENGTH) return undefined;
+  const text = folded.replaceAll(AROUND_NUMBER, "");
   const plain = GROUPED.test(text) ? text.replaceAll(",", "") : text;
   if (!PLAIN_NUMBER.test(plain)) return undefined;
-  // A double would make long numbers of accounts equal that differ.
-  if (/^\d{16,}$/.test(plain)) return plain;
-  return numberForm(Number(plain));
+  if (plain.replaceAll(/\D/g, "").length <= EXACT_DIGITS) return numberForm(Number(plain));
+  // A double would make long numbers equal that differ.
+  const { sign, whole, fraction } = DECIMAL.exec(plain)?.groups ?? {};
+  if (whole === undefined) return undefined;
+  return `${sign === "-" ? "-" : ""}${whole || "0"}${fraction ? `.${fraction}` : ""}`;
 }
 
 const DIGIT_GROUPS = /^\+?[\d\s()./-]{6,40}$/;
 const IBAN = /^[a-z]{2}\d{2}(?:[ -]?[a-z0-9]){8,32}$/;
 const MIN_DIGITS = 6;
+/** IP addresses and dates, whose separators say what they are: `192.168.1.10` is not `19.216.81.10`. */
+const NO_ACCOUNT = /^(?:\d{1,3}(?:\.\d{1,3}){3}(?:\/\d+)?|\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
 
 /** Returns an account or phone number without its separators; undefined for another text. */
 export function accountForm(text: string): string | undefined {
   const folded = fold(text);
   if (IBAN.test(folded)) return folded.replaceAll(/[ -]/g, "");
-  if (!DIGIT_GROUPS.test(folded)) return undefined;
+  if (!DIGIT_GROUPS.test(folded) || NO_ACCOUNT.test(folded)) return undefined;
   const digits = folded.replaceAll(/\D/g, "");
   return digits.length < MIN_DIGITS ? undefined : digits;
 }
@@ -47,27 +57,38 @@ export function accountForm(text: string): string | undefined {
 const WWW = /^www\.(?=.+\.)/;
 
 /** Returns the host of a URL, or of a host with or without a port and a path, without `www.`; undefined as `hostOf` of `text/hosts.ts`. */
-export const hostOf = (text: string): string | undefined => urlHostOf(plainText(text))?.replace(WWW, "");
+export const hostOf = (text: string): string | undefined => urlHostOf(text)?.replace(WWW, "");
 
-/** Returns a path without `.` and `..`, doubled and closing slashes, and with forward ones; undefined for a blank or too long one. */
+const HAS_PARENT = /(?:^|\/)\.\.(?:\/|$)/;
+/** A scheme, drive, server, home or variable: `..` after one leads where only the program that reads the path knows. */
+const OWN_PLACE = /^(?:[a-z][a-z0-9+.-]*:|\/\/|~)|[$`%]/;
+const SCHEME = /^[a-z][a-z0-9+.-]*:\/\//;
+/** Dots and slashes that do not show. */
+const ESCAPED = /%(?:2[ef]|5c)/;
+
+/** Returns a path without `.` and `..`, doubled and closing slashes, and with forward ones; undefined for a blank or too long one, and where programs differ in what it names. */
 export function pathForm(text: string): string | undefined {
-  const folded = textForm(text)
-    ?.replaceAll("\\", "/")
-    .replace(/^file:\/\//, "");
-  // A URL may write dots and slashes so that they do not show.
-  if (folded === undefined || (/^file:/iu.test(text.trim()) && /%(?:2[ef]|5c)/u.test(folded))) return undefined;
-  const isRooted = folded.startsWith("/");
-  const path = walkedNames(folded.split("/"), isRooted).join("/");
+  const written = textForm(text)?.replaceAll("\\", "/");
+  if (written === undefined || (SCHEME.test(written) && ESCAPED.test(written))) return undefined;
+  const plain = written.replace(/^file:\/\//, "");
+  if (HAS_PARENT.test(plain) && OWN_PLACE.test(plain)) return undefined;
+  const isRooted = plain.startsWith("/");
+  const path = walkedNames(plain.split("/"), isRooted).join("/");
   if (path === "") return isRooted ? "/" : undefined;
   return isRooted ? `/${path}` : path;
 }
 
-/** Lists the folders that hold a path, in the form in which paths compare, without the root. */
+/** Lists the folders that hold a path, in the form in which paths compare, without the root and those above an unknown folder. */
 export function foldersOf(path: string): readonly string[] {
   const folders: string[] = [];
   for (let at = path.lastIndexOf("/"); at > 0; at = path.lastIndexOf("/", at - 1)) folders.push(path.slice(0, at));
-  return folders;
+  return folders.filter((folder) => !HAS_PARENT.test(`${folder.slice(folder.lastIndexOf("/") + 1)}/`));
 }
 
-/** Returns a URL without its fragment and closing slash. */
-export const urlForm = (text: string): string | undefined => textForm(text)?.replace(/#.*$/, "").replace(/\/$/, "");
+/** Returns a URL without its fragment, and any name without its closing slash; undefined for one that is blank or too long. */
+export function urlForm(text: string): string | undefined {
+  const form = textForm(text);
+  if (form === undefined) return undefined;
+  const whole = SCHEME.test(form) ? form.replace(/#.*$/, "") : form;
+  return whole.replace(/\/$/, "") || undefined;
+}

@@ -57,7 +57,7 @@ function readText(kind: Exclude<ValueKind, "number">, text: string): ReadArgumen
     case "host":
       return valueFrom([hostOf(text)]);
     case "resource":
-      return valueFrom([textForm(text), urlForm(text), numberForm(text)]);
+      return valueFrom([textForm(text), urlForm(text)]);
     case "path": {
       const path = pathForm(text);
       return valueFrom([path], [], path === undefined ? [] : foldersOf(path));

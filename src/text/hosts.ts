@@ -30,18 +30,23 @@ export function hostForm(text: string): string | undefined {
   return ascii.length <= MAX_HOST && HOST.test(ascii) ? ascii : undefined;
 }
 
+/** Characters that part one URL from the next, or that programs read in several ways. */
+const NOT_IN_URL = /[\s\p{Cc}\\<>"]/u;
+/** A scheme without the slashes after it, which some programs add: what follows is no port then. */
+const SCHEME_ALONE = /^(?:(?:https?|wss?|ftp|file):(?!\/\/)|[a-z][a-z0-9+.-]*:(?!\/\/|\d))/iu;
 /** The part of a URL before its authority. */
 const BEFORE_AUTHORITY = /^(?:[a-z][a-z0-9+.-]*:)?\/\//iu;
 const AUTHORITY = /^[^/?#]*/u;
-const PORT = /:\d{0,5}$/;
+const PORT = /:\d{1,5}$/;
 
 /**
  * Returns the host of a URL, or of a host with or without a port. Undefined where programs differ in what the host is: for
- * credentials, backslashes, blanks within, and anything else that is no host.
+ * credentials, backslashes, blanks within, a scheme without `//`, and anything else that is no host.
  */
 export function hostOf(text: string): string | undefined {
   const whole = trimmedText(text);
-  if (whole.includes("\\")) return undefined;
+  if (NOT_IN_URL.test(whole)) return undefined;
+  if (SCHEME_ALONE.test(whole) && !BARE_IPV6.test(whole)) return undefined;
   const [authority = ""] = AUTHORITY.exec(whole.replace(BEFORE_AUTHORITY, "")) ?? [];
   if (authority.length > MAX_RAW_HOST) return undefined;
   return hostForm(BARE_IPV6.test(authority) ? authority : authority.replace(PORT, ""));

@@ -19,12 +19,14 @@ function host(text: string): string | undefined {
 }
 
 function hostIn(text: string): string | undefined {
-  if (text.includes("\\")) return undefined;
-  const after = text.replace(/^([a-z][a-z0-9+.-]*:)?\/\//i, "");
+  if (/[\s\p{Cc}\\<>"]/u.test(text)) return undefined;
+  const [, scheme = "", after = ""] = /^([a-z][a-z0-9+.-]*:\/\/|\/\/)?(.*)$/is.exec(text) ?? [];
   const [authority = ""] = after.split(/[/?#]/);
   if (authority.length > 1_024) return undefined;
-  const isIpv6 = authority.split(":").length > 2 && !authority.includes("[");
-  return host(isIpv6 ? authority : authority.replace(/:\d{0,5}$/, ""));
+  if (authority.split(":").length > 2 && !authority.includes("[")) return host(authority);
+  const [, name = authority, port] = /^(.*):(\d{1,5})$/s.exec(authority) ?? [];
+  const isScheme = ["http", "https", "ws", "wss", "ftp", "file"].includes(name.toLowerCase());
+  return scheme === "" && port !== undefined && isScheme ? undefined : host(name);
 }
 
 function domainIn(text: string): string | undefined {

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { ArgumentStep } from "../../notation/argument-path.ts";
+import { charactersOf, MAX_CHARACTERS, MAX_VALUES } from "../../provenance/argument-values.ts";
 import { type ArgumentValue, readArgument } from "../../provenance/read-argument.ts";
 import type { SessionKnowledge, Sighting, ValueKind } from "../../provenance/sources.ts";
-import { isAscii } from "../../text/fold.ts";
 import { ARRAY, isJsonObject, ownValue, type TypeMask, typeBit } from "../json-value.ts";
 
 /** A place on the path to an argument. */
@@ -37,13 +37,9 @@ export type ArgumentReading =
     }
   | undefined;
 
-/** Maximum values, characters of them, forms in which they are looked for, and looks into lists, of one decision. */
-export const MAX_VALUES = 1_000;
-export const MAX_CHARACTERS = 131_072;
+/** Maximum forms in which values are looked for, and looks into lists, of one decision. */
 export const MAX_FORMS = 4_000;
 const MAX_LOOKS = 8_000;
-/** Characters of ASCII for which one of any other text counts, which takes longer to fold and may grow. */
-const FOLDED = 4;
 
 /**
  * Values of arguments that one decision looks for, each read and looked up once. Its bounds are counted rather than timed, so that every
@@ -112,9 +108,9 @@ export class ArgumentValues {
     const values: SoughtValue[] = [];
     let hasUnreadable = false;
     for (const value of found) {
-      const length = typeof value === "string" ? value.length * (isAscii(value) ? 1 : FOLDED) : 0;
-      if (length > this.#charactersLeft) return undefined;
-      this.#charactersLeft -= length;
+      const characters = charactersOf(value);
+      if (characters > this.#charactersLeft) return undefined;
+      this.#charactersLeft -= characters;
       const read = readArgument(kind, value);
       if (read.kind === "unreadable") hasUnreadable = true;
       if (read.kind !== "value") continue;
