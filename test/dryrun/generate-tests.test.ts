@@ -4,6 +4,7 @@ import { ConditionsSchema, RuleSchema, RuleType } from "../../gen/agentcontrol/v
 import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { generateTests, MAX_TESTS } from "../../src/dryrun/generate-tests.ts";
 import { runTests } from "../../src/dryrun/run-tests.ts";
+import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { lookup, mandateFrom, mandateSource, type RuleJson, toolFrom, velocity } from "../policy/harness.ts";
 import { mandatesFrom, passEverywhere, shareFound } from "./generated-tests.ts";
 
@@ -209,6 +210,27 @@ describe("generated tests", () => {
     expect(failed.map(({ test }) => test.name)).to.include("`amount` just above 500 (501)");
     for (const { actual } of failed) expect(actual).to.deep.equal({ decision: "allow", fires: false });
   });
+
+  const STALE: readonly RuleJson[] = [
+    { type: "argument", tool: "send_payment", conditions: { rules: [{ field: "gone", operator: "exists" }] } },
+    {
+      type: "provenance",
+      tool: "send_payment",
+      conditions: { arguments: [{ path: "gone", kind: "destination" }], trusted: ["prompt"] },
+    },
+    { type: "semantic", tool: "send_payment", conditions: { prompt: "sends secrets" }, when: "args.gone == 1" },
+  ];
+  for (const rule of STALE) {
+    it(`pass beside a stale rule of the type \`${rule.type}\`.`, async () => {
+      const source = mandateSource([amountRule(500), { ...rule, decision: "escalate" }]);
+      const compiled = compileMandate(source, lookup(PAYMENT), { allowStale: true });
+      expect(compiled.rules.map(({ stale }) => stale)).to.deep.equal([false, true]);
+      const { tests } = await generateTests(source, lookup(PAYMENT), new Set([1]));
+      const { runs } = await runTests(tests, compiled, lookup(PAYMENT));
+      expect(runs.length).to.be.above(5);
+      expect(runs.filter(({ passed }) => !passed)).to.deep.equal([]);
+    });
+  }
 
   it("leave out what they cannot test, and say so.", async () => {
     const semantic = create(RuleSchema, {

@@ -199,8 +199,6 @@ export class NaiveEvaluator {
     const { conditions, tool } = rule;
     const type = typeOf(rule, this.#tools);
     const no = (because: string): NaiveResult => ({ fires: false, because });
-    if (type === RuleType.SEMANTIC) return no("semantic rules are not asked");
-    if (type === RuleType.PROVENANCE) return no("the action has no session whose values could be judged");
     const called = this.#toolOf(tested);
     const wanted = tool?.trim().toLowerCase() ?? "";
     if (wanted !== "" && called?.toLowerCase() !== wanted) return no("the rule covers another tool");
@@ -211,6 +209,8 @@ export class NaiveEvaluator {
     const excluded = conditions?.excludeActionTypes ?? [];
     const isOrdered = conditions?.mode === SequenceMode.ORDERED;
     if (this.#stale.has(index)) return this.#judgeStale(rule, tested);
+    if (type === RuleType.SEMANTIC) return no("semantic rules are not asked");
+    if (type === RuleType.PROVENANCE) return no("the action has no session whose values could be judged");
     const { actionType } = tested.action;
     if (patterns.length > 0 && !matchesAny(patterns, actionType)) return no("the rule covers other action types");
     if (matchesAny(excluded, actionType)) return no("the rule excludes the action type");
