@@ -9,7 +9,7 @@ import type { PromptSource } from "../state/control-changes.ts";
 import { bytesOfSession } from "../state/load-sessions.ts";
 import { forgetSaved, saveTrustSnapshot, snapshotOf } from "../state/trust-snapshot.ts";
 import type { Action, SealedDecision } from "../state/types.ts";
-import type { WorkspaceState } from "../state/workspace.ts";
+import { forgetExpired, type WorkspaceState } from "../state/workspace.ts";
 import { type Database, isUniqueViolation, storeFault } from "../store/database.ts";
 import { lockHead } from "../store/sql/read-entries.ts";
 import { readSnapshot } from "../store/transaction.ts";
@@ -350,7 +350,7 @@ export class WorkspaceLog {
     // After the snapshot, which keeps the last uses of authority that expired.
     if (performance.now() - this.#sweptAt < SWEEP_MS) return;
     this.#sweptAt = performance.now();
-    await this.#runTask(async () => this.#loaded.current.authority.forgetExpired(snapshot.lastAtMs));
+    await this.#runTask(async () => forgetExpired(this.#loaded.current, snapshot.lastAtMs));
   }
 
   /** Resolves when all queued work is done. */

@@ -18,7 +18,7 @@ const placeOf = (sessionId: string): string => `session_key.sealed_key ${session
 export class StoredSessionKeys implements SessionKeys {
   readonly #pool: Pool;
   readonly #encryptor: Encryptor;
-  readonly #kept = new LRUCache<string, Buffer>({ max: KEPT_KEYS, ttl: KEPT_MS });
+  readonly #kept = new LRUCache<string, Buffer>({ max: KEPT_KEYS, ttl: KEPT_MS, ttlAutopurge: true });
 
   constructor({ pool, encryptor }: { readonly pool: Pool; readonly encryptor: Encryptor }) {
     this.#pool = pool;

@@ -56,8 +56,8 @@ const holderKey = (agentId: string | null, kind: AuthorityKind): string => `${ki
 const delegationKey = (agentId: string, principalId: string): string => `${agentId} ${principalId}`;
 
 /**
- * The authority of a workspace that has not ended, by holder, grantor, principal and parent. Expired authority stays until
- * `forgetExpired`: whether it is in force is judged at the time of a decision, and never depends on a sweep.
+ * The authority of a workspace that has not ended, by holder, grantor, principal and parent. Expired authority stays until it
+ * is forgotten: whether it is in force is judged at the time of a decision, and never depends on a sweep.
  */
 export class AuthorityIndex {
   readonly #items = new Map<string, AuthorityItem>();
@@ -148,12 +148,11 @@ export class AuthorityIndex {
     if (step !== undefined) item.stepCalls[step] = (item.stepCalls[step] ?? 0) + change;
   }
 
-  /** Removes items that expired at or before a time of the log. */
-  forgetExpired(atMs: number): void {
-    const expired = [...this.#items.values()].filter(
-      ({ sealed }) => (sealed.expires_at_ms ?? Number.POSITIVE_INFINITY) <= atMs,
+  /** Lists the ids of items that expired at or before a time of the log. */
+  expiredAt(atMs: number): string[] {
+    return [...this.#items.values()].flatMap(({ sealed: { id, expires_at_ms: expiresAtMs } }) =>
+      (expiresAtMs ?? Number.POSITIVE_INFINITY) <= atMs ? id : [],
     );
-    this.end(expired.map(({ sealed }) => sealed.id));
   }
 
   #forEachKey(item: AuthorityItem, change: typeof addTo): void {

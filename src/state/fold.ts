@@ -5,7 +5,7 @@ import type { Reservation } from "./counters/budget-pots.ts";
 import { escalationIdOf } from "./escalations.ts";
 import { amountChangesOf, type SealedClaim, type SealedOutcome } from "./outcomes.ts";
 import { type Action, isHaltedRefusal, type Outcome } from "./types.ts";
-import { requireCounters, type StateJournal, type WorkspaceState } from "./workspace.ts";
+import { endAuthority, requireCounters, type StateJournal, type WorkspaceState } from "./workspace.ts";
 
 /** Highest trust, in tenths. */
 export const MAX_TRUST_TENTHS = 1000;
@@ -328,17 +328,14 @@ const FOLDS: { readonly [T in ControlChange["type"]]: Fold<T> } = {
   signing_key_added: (state, { signing_key }, place) => state.signingKeys.add(signing_key, place),
   signing_key_retired: (state, { key_id }, place) => state.signingKeys.retire(key_id, place),
   authority_created: (state, { authority }, { atMs }) => state.authority.put(authority, atMs, 0),
-  authority_ended(state, { ids }) {
-    state.authority.end(ids);
-    for (const id of ids) state.sessions.forget(id);
-  },
+  authority_ended: (state, { ids }) => endAuthority(state, ids),
   agent_revoked(state, { agent_id, ended }, { atMs }) {
     const agent = state.agents.get(agent_id);
     if (agent !== undefined) {
       agent.status = "revoked";
       agent.deactivatedAtMs ??= atMs;
     }
-    for (const ids of Object.values(ended)) state.authority.end(ids);
+    for (const ids of Object.values(ended)) endAuthority(state, ids);
   },
   leakage_detected: nothing,
   personal_values_added: nothing,

@@ -40,7 +40,7 @@ import { type FoldedDecision, foldChange, foldDecision, refsFromText } from "./f
 import { type ListRow, listFromRow } from "./lists.ts";
 import type { PackState } from "./policies.ts";
 import { type Action, agentStatusFromNumber, decisionFromNumber, escalationStatusFromNumber } from "./types.ts";
-import { createWorkspaceState, requireCounters, type WorkspaceState } from "./workspace.ts";
+import { createWorkspaceState, forgetExpired, requireCounters, type WorkspaceState } from "./workspace.ts";
 
 interface HeadRow {
   readonly seq: number;
@@ -258,7 +258,7 @@ export async function loadSnapshot(client: Reader, workspaceId: string): Promise
   await loadAgents(client, state);
   await loadAuthority(client, state);
   await loadFigures(client, state, head.trustSeq);
-  state.authority.forgetExpired(state.lastAtMs);
+  forgetExpired(state, state.lastAtMs);
   await loadPendingEscalations(client, state);
   await loadDepartments(client, state);
   // Before the mandates, which are compiled against them.

@@ -85,6 +85,17 @@ export function createWorkspaceState(
   };
 }
 
+/** Removes authority that ended, with what sessions among it observed. Unknown ids are ignored. */
+export function endAuthority({ authority, sessions }: WorkspaceState, ids: readonly string[]): void {
+  authority.end(ids);
+  for (const id of ids) sessions.forget(id);
+}
+
+/** Does the same for authority that expired at or before a time of the log. */
+export function forgetExpired(state: WorkspaceState, atMs: number): void {
+  endAuthority(state, state.authority.expiredAt(atMs));
+}
+
 /** Sets the counters, sequences and budgets in force to those that mandates in force read. */
 export function requireCounters(state: WorkspaceState, nextIndex: number): void {
   state.windows.require(state.policies.counters(), nextIndex);
