@@ -2,13 +2,13 @@ import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
 import { sessionEnded } from "../log/observation.ts";
-import { KEY_BYTES } from "../provenance/digests.ts";
+import { KEY_BYTES, ownedBytes } from "../provenance/digests.ts";
 import type { SessionKeys } from "../state/session-keys.ts";
 import { stored } from "../store/database.ts";
 import type { Encryptor } from "../store/encryptor.ts";
 import { insertSessionKey, readSessionKey } from "../store/sql/observations.ts";
 
-/** Keys in memory, and for how long one stays after its last use, milliseconds: it outlives its session by no more. */
+/** Keys in memory, and for how long one stays, milliseconds: it outlives its session by no more. */
 const KEPT_KEYS = 2_000;
 const KEPT_MS = 30_000;
 
@@ -26,7 +26,7 @@ export class StoredSessionKeys implements SessionKeys {
   }
 
   decrypt(workspaceId: string, sessionId: string, sealedKey: Uint8Array): Buffer {
-    return Buffer.from(this.#encryptor.decrypt(workspaceId, placeOf(sessionId), sealedKey), "base64");
+    return ownedBytes(Buffer.from(this.#encryptor.decrypt(workspaceId, placeOf(sessionId), sealedKey), "base64"));
   }
 
   /** Returns the key of a session, which is made on first use. Rejects with SESSION_ENDED and STORE_UNAVAILABLE. */

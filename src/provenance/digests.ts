@@ -15,17 +15,29 @@ export const digestOf = (key: KeyObject, form: string): Buffer =>
 /** Returns the text of which the digest stands for an approval of a value for a kind. No form holds U+0000. */
 export const approvedForm = (kind: ValueKind, form: string): string => `${kind}\u0000${form}`;
 
+/** Copies bytes into memory of their own. A small buffer is often a part of a pool, which all of it stays in memory with. */
+export function ownedBytes(bytes: Uint8Array): Buffer {
+  const owned = Buffer.alloc(bytes.length);
+  owned.set(bytes);
+  return owned;
+}
+
 /** Digests that are made before others may have a turn. */
 const AT_ONCE = 500;
 
-/** Returns the digests of some values, sorted, without duplicates, joined. Pauses, since many take longer than a turn. */
+/**
+ * Returns the digests of some values, sorted, without duplicates, joined, in memory of their own. Pauses, since many take longer than
+ * a turn.
+ */
 export function* packDigests(key: Uint8Array, forms: Iterable<string>): Generator<undefined, Buffer, undefined> {
-  const digests: Buffer[] = [];
+  const digests = new Set<bigint>();
   const secret = createSecretKey(key);
   for (const form of new Set(forms)) {
-    digests.push(digestOf(secret, form));
-    if (digests.length % AT_ONCE === 0) yield;
+    digests.add(digestOf(secret, form).readBigUInt64BE());
+    if (digests.size % AT_ONCE === 0) yield;
   }
-  digests.sort(Buffer.compare);
-  return Buffer.concat(digests.filter((digest, index) => index === 0 || !digest.equals(digests[index - 1] as Buffer)));
+  const packed = Buffer.alloc(digests.size * DIGEST_BYTES);
+  for (const [index, digest] of BigUint64Array.from(digests).sort().entries())
+    packed.writeBigUInt64BE(digest, index * DIGEST_BYTES);
+  return packed;
 }

@@ -1,5 +1,5 @@
 import { createSecretKey, type KeyObject } from "node:crypto";
-import { approvedForm, DIGEST_BYTES, digestOf } from "./digests.ts";
+import { approvedForm, DIGEST_BYTES, digestOf, ownedBytes } from "./digests.ts";
 import {
   OBSERVED_SOURCES,
   type ObservedSource,
@@ -108,7 +108,7 @@ export class SessionValues implements SessionKnowledge {
 
   /** Bytes that it takes in memory, for the bound of a cache. */
   get bytes(): number {
-    return 512 + this.rows.length * 256 + this.count * (DIGEST_BYTES + 12);
+    return 512 + this.rows.length * 768 + this.count * (DIGEST_BYTES + 12);
   }
 
   sightingsOf(form: string): readonly Sighting[] {
@@ -157,7 +157,7 @@ export class SessionValues implements SessionKnowledge {
       if (all === undefined || all.length === 0) continue;
       const fits = source === "untrusted" && countOf(all) > room ? 0 : Math.min(countOf(all), room);
       isCut ||= fits < countOf(all);
-      if (fits > 0) digests[source] = all.subarray(0, fits * DIGEST_BYTES);
+      if (fits > 0) digests[source] = ownedBytes(all.subarray(0, fits * DIGEST_BYTES));
       room -= fits;
     }
     return { row: { ...row, digests }, dropped, isFull: this.isFull || isCut || dropped.length > 0 };

@@ -1,4 +1,4 @@
-import { DIGEST_BYTES } from "../provenance/digests.ts";
+import { DIGEST_BYTES, ownedBytes } from "../provenance/digests.ts";
 import { type ObservedKind, type ObservedRow, SessionValues } from "../provenance/session-values.ts";
 import { OBSERVED_SOURCES } from "../provenance/sources.ts";
 import { type ObservationRow, readObservations } from "../store/sql/observations.ts";
@@ -15,7 +15,7 @@ export const holdsSession = (state: WorkspaceState, sessionId: string | undefine
   sessionId === undefined || state.sessions.knows(sessionId) || !isSession(state, sessionId);
 
 /** Most bytes of a session: 20,000 values of 2,000 observations. */
-const MOST_BYTES = 1_048_576;
+const MOST_BYTES = 2_097_152;
 
 /** Returns the bytes that the values of a session take, the most for one that is not loaded; 0 for a name that is no session's. */
 export function bytesOfSession(state: WorkspaceState, sessionId: string): number {
@@ -62,7 +62,7 @@ function rowFrom({ seq, observationId, kind, tool, valuesDigest, digests, counts
   const bySource = [...OBSERVED_SOURCES, "approved" as const].map((source, index) => {
     const start = at;
     at += (counts[index] ?? 0) * DIGEST_BYTES;
-    return [source, digests.subarray(start, at)] as const;
+    return [source, ownedBytes(digests.subarray(start, at))] as const;
   });
   return {
     seq,

@@ -119,6 +119,23 @@ describe("what a session observes", () => {
     expect(await numbers()).to.equal(undefined);
   });
 
+  it("keeps no memory but that of its digests and its key, here and where it is read from its row.", async () => {
+    const { sessionId } = await begun();
+    for (const content of ["Send the report to bob@partners.example", "and a copy to carol@partners.example"])
+      await observed(sessionId, content);
+    for (const replica of [0, 1]) {
+      await test.replicas[replica]?.enforcement.observe({
+        sessionId,
+        source: PROMPT,
+        content: `of replica ${replica}`,
+      });
+      const { key, rows = [] } = (await stateOf(replica))?.sessions.get(sessionId) ?? {};
+      expect(rows).to.have.length(3 + replica);
+      for (const bytes of [key, ...rows.map(({ digests }) => digests.prompt)])
+        expect(bytes?.buffer.byteLength).to.equal(bytes?.length);
+    }
+  });
+
   it("is the same on every replica, whichever hears of it.", async () => {
     const { sessionId } = await begun();
     const [one, other] = test.replicas;

@@ -134,6 +134,27 @@ describe("the values of a session", () => {
     }
   });
 
+  it("keep no memory but that of their digests, whatever those were a part of.", () => {
+    const inPool = (bytes: Buffer): Buffer => Buffer.from(Buffer.concat([Buffer.alloc(8), bytes])).subarray(8);
+    const packed = inPool(pack(FORMS));
+    expect(packed.buffer.byteLength).to.be.greaterThan(packed.length);
+    const row = (seq: number, digests: ObservedRow["digests"]): ObservedRow => ({
+      ...rowFrom({ seq, tool: "read", isPrompt: true, seen: [], approved: [] }),
+      digests,
+    });
+    let values = SessionValues.from(KEY, [], false);
+    // All are new, then some, then there is room for some.
+    for (const [seq, digests] of [packed.subarray(0, 80), packed.subarray(40, 120), packed].entries())
+      values = values.with(values.fit(row(seq, { prompt: inPool(digests), session: inPool(digests) }), 40));
+    const kept = values.rows.map(({ digests: { prompt, session } }) => [prompt, session]);
+    expect(kept.map((each) => each.map((digests) => (digests?.length ?? 0) / 8))).to.deep.equal([
+      [10, 10],
+      [5, 5],
+      [9, 1],
+    ]);
+    for (const digests of kept.flat()) expect(digests?.buffer.byteLength).to.equal(digests?.length);
+  });
+
   it("share what stays, so that a change leaves earlier values as they were.", () => {
     const row = (seq: number, forms: readonly string[]): ObservedRow =>
       rowFrom({

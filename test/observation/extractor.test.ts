@@ -1,0 +1,21 @@
+import { randomBytes } from "node:crypto";
+import { expect } from "chai";
+import { Extractor } from "../../src/observation/extractor.ts";
+
+const KEY = randomBytes(32);
+const HOLDER = { workspaceId: "w", agentId: "a" };
+
+describe("extraction of values from contents", () => {
+  const extractor = new Extractor();
+  after(() => extractor.close());
+
+  const digestsOf = (content: string, agentId = "a") =>
+    extractor.digestsOf({ key: KEY, source: "result", content, declared: undefined, args: {} }, { ...HOLDER, agentId });
+
+  for (const [length, content] of Object.entries({ short: "alpha beta", long: `${"ok ".repeat(1_400)}alpha beta` }))
+    it(`gives digests of a ${length} content that keep no more memory than their own.`, async () => {
+      const { untrusted } = (await digestsOf(content)) ?? {};
+      expect(untrusted?.length).to.be.greaterThan(8);
+      expect(untrusted?.buffer.byteLength).to.equal(untrusted?.length);
+    });
+});
