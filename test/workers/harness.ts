@@ -23,9 +23,9 @@ export async function limitRefunds(controlPlane: ControlPlane, most: number): Pr
   await controlPlane.client(MandateService).createMandate({ name: "refunds", rules });
 }
 
-/** Resolves when `isTrue` is; looks every 20 milliseconds, for at most 20 seconds. */
+/** Resolves when `isTrue` is; looks every 20 milliseconds, for at most a minute. */
 export async function until(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  for (const endsAt = performance.now() + 20_000; performance.now() < endsAt; ) {
+  for (const endsAt = performance.now() + 60_000; performance.now() < endsAt; ) {
     if (await isTrue()) return;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
