@@ -7,7 +7,21 @@ import { accountForm, hostOf, numberForm, pathForm, textForm, urlForm } from "./
 const ADDRESS = /[\p{L}\p{N}.!#$%&'*+/=?^_`{|}~-]{1,64}@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/gu;
 const URL = /[a-z][a-z0-9+.-]{1,20}:\/\/[^\s"'`<>()[\]{}|\\^]{1,2048}/giu;
 const HOST = /(?<![\p{L}\p{N}@._-])(?:[\p{L}\p{N}_-]{1,63}\.)+[\p{L}]{2,63}(?![\p{L}\p{N}_-])/gu;
-const NUMBER = /(?<![\p{L}\p{N}_.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,20})?(?![\p{L}\p{N}_])/gu;
+/** Blanks and apostrophes that separate thousands. */
+const THOUSANDS = "[ \\u00a0\\u2009\\u202f'’]";
+/** A number that is no part of a longer one, of a date or of a time, in whatever way that is written. */
+const NUMBER = new RegExp(
+  [
+    String.raw`(?<![\p{L}\p{N}_.]|\p{N}[,:/-])`,
+    // Not the three digits after thousands.
+    String.raw`(?!(?<=(?<!\p{N})\d{1,3}${THOUSANDS})\d{3}(?!\p{N}))`,
+    String.raw`[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,20})?`,
+    String.raw`(?![\p{L}\p{N}_]|[.,:/-]\p{N})`,
+    // Not thousands before three digits.
+    String.raw`(?!(?<=(?<!\p{N})\d{1,3})${THOUSANDS}\d{3}(?!\p{N}))`,
+  ].join(""),
+  "gu",
+);
 const IBAN =
   /(?<![\p{L}\p{N}_])[a-z]{2}\d{2}(?:(?: [a-z0-9]{4}){2,7}(?: [a-z0-9]{1,3})?|[a-z0-9]{8,30})(?![\p{L}\p{N}_])/giu;
 const DIGIT_GROUPS = /(?<![\p{L}\p{N}_])\+?\(?\d[\d ()./-]{4,38}\d(?![\p{L}\p{N}_])/gu;
@@ -17,8 +31,8 @@ const FILE_NAME = /^[^\\/]*[^\\/.]\.[\p{L}\p{N}]{1,8}$/u;
 const WORD = /[\p{L}][\p{L}\p{M}\p{N}'’_-]{2,}/gu;
 const QUOTED =
   /"([^"\n]{1,256})"|'([^'\n]{1,256})'|`([^`\n]{1,256})`|“([^”\n]{1,256})”|‘([^’\n]{1,256})’|«([^»\n]{1,256})»/gu;
-/** Signs that end a sentence and not the value before them. */
-const CLOSING = /[.,;:!?)\]}'"]+$/u;
+/** Signs that end a sentence and not the value before them. Matches begin with the first of them: of a row each is looked at once. */
+const CLOSING = /(?<![.,;:!?)\]}'"*”’»…])[.,;:!?)\]}'"*”’»…]+$/u;
 
 const withoutClosing = (text: string): string => text.replace(CLOSING, "");
 
