@@ -32,23 +32,20 @@ export function* findInResult(
 ): Generator<undefined, ResultValues> {
   const values = { lookup: new Set<string>(), session: new Set<string>(), untrusted: new Set<string>() };
   const { trustedFields, freeFields, sessionFields = [] } = declared ?? {};
-  const places = placesFrom([
-    ...marked("trusted", trustedFields ?? []),
-    ...marked("free", freeFields ?? []),
-    ...marked("session", sessionFields),
-  ]);
+  const places = placesFrom([...marked("trusted", trustedFields ?? []), ...marked("session", sessionFields)]);
+  const free = placesFrom(marked("free", freeFields ?? [], memberSteps));
   const intoOf = ({ isTrusted, isSession }: Standing): readonly Set<string>[] => {
     if (!isTrusted && !isSession) return [values.untrusted];
     return [...(isTrusted ? [values.lookup] : []), ...(isSession ? [values.session] : [])];
   };
-  const start = { isTrusted: freeFields !== undefined && freeFields.length > 0, isSession: false };
+  const start = { place: places, free, isTrusted: (freeFields ?? []).length > 0, isSession: false };
   if (typeof content !== "string") {
     const isStructure = typeof content === "object" && content !== null;
-    if (isStructure) yield* findBelow(content, places, start, intoOf);
+    if (isStructure) yield* findBelow(content, start, intoOf);
     else yield* findInJson(content, values.untrusted);
     return values;
   }
-  const structure = hasPaths(places) ? yield* structureOf(content) : undefined;
+  const structure = hasPaths(places) || hasPaths(free) ? yield* structureOf(content) : undefined;
   if (structure === undefined) {
     yield* findInText(content, values.untrusted);
     // The model reads a text of JSON without its escapes.
@@ -56,7 +53,7 @@ export function* findInResult(
     if (json !== undefined) yield* findInJson(json, values.untrusted);
     return values;
   }
-  yield* findBelow(structure.value, places, start, intoOf);
+  yield* findBelow(structure.value, start, intoOf);
   for (const text of structure.besides) yield* findInText(text, values.untrusted);
   return values;
 }
@@ -67,9 +64,9 @@ export function* findInArguments(
   args: JsonObject,
 ): Generator<undefined, ReadonlySet<string>> {
   const values = new Set<string>();
-  const places = placesFrom(marked("session", declared?.sessionArguments ?? [], argumentSteps));
-  if (hasPaths(places))
-    yield* findBelow(args, places, { isTrusted: false, isSession: false }, ({ isSession }) =>
+  const place = placesFrom(marked("session", declared?.sessionArguments ?? [], argumentSteps));
+  if (hasPaths(place))
+    yield* findBelow(args, { place, free: undefined, isTrusted: false, isSession: false }, ({ isSession }) =>
       isSession ? [values] : [],
     );
   return values;
@@ -101,6 +98,9 @@ const marked = (mark: Mark, paths: readonly string[], read = resultSteps): Marke
     return steps === undefined ? [] : { mark, steps };
   });
 
+/** Reads a path without its steps into elements, for places at which a list stands for each of its elements. */
+const memberSteps: typeof resultSteps = (path) => resultSteps(path)?.filter((step) => step !== null);
+
 const createPlace = (): Place => ({ marks: new Set(), members: new Map(), elements: undefined });
 
 const hasPaths = ({ members, elements }: Place): boolean => members.size > 0 || elements !== undefined;
@@ -126,39 +126,38 @@ function memberOf({ members }: Place, name: string): Place {
   return known;
 }
 
-function standingAt({ marks }: Place, { isTrusted, isSession }: Standing): Standing {
-  return {
-    isTrusted: (isTrusted || marks.has("trusted")) && !marks.has("free"),
-    isSession: isSession || marks.has("session"),
-  };
-}
-
-interface OpenValue {
+interface OpenValue extends Standing {
   readonly value: JsonValue;
+  /** Place of trusted and session fields, which have the shape of their paths. */
   readonly place: Place | undefined;
-  readonly standing: Standing;
+  /** Place of free fields, which a list leaves as it is; a value without members at a place that needs them is not trusted. */
+  readonly free: Place | undefined;
 }
 
 /** Finds the values of JSON and adds each to the sets of its standing. Keeps its own stack: a result may be nested deeply. */
 function* findBelow(
   whole: JsonValue,
-  places: Place,
-  start: Standing,
+  start: Omit<OpenValue, "value">,
   intoOf: (standing: Standing) => readonly Set<string>[],
 ): Generator<undefined> {
-  const open: OpenValue[] = [{ value: whole, place: places, standing: start }];
+  const open: OpenValue[] = [{ ...start, value: whole }];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     yield;
-    const { value, place, standing: outer } = next;
-    const standing = place === undefined ? outer : standingAt(place, outer);
-    const isOpened = place !== undefined && hasPaths(place) && typeof value === "object" && value !== null;
-    if (!isOpened) for (const into of intoOf(standing)) yield* findInJson(value, into);
+    const { value, place, free } = next;
+    const isStructure = typeof value === "object" && value !== null;
+    const isFree = free !== undefined && (free.marks.has("free") || (!isStructure && hasPaths(free)));
+    const standing = {
+      isTrusted: (next.isTrusted || place?.marks.has("trusted") === true) && !isFree,
+      isSession: next.isSession || place?.marks.has("session") === true,
+    };
+    const isOpened = [place, free].some((each) => each !== undefined && hasPaths(each));
+    if (!isStructure || !isOpened) for (const into of intoOf(standing)) yield* findInJson(value, into);
     else if (Array.isArray(value))
-      for (const element of value) open.push({ value: element, place: place.elements, standing });
+      for (const element of value) open.push({ ...standing, value: element, place: place?.elements, free });
     else
       for (const [name, member] of Object.entries(value)) {
         for (const into of intoOf(standing)) yield* findInJson(name, into);
-        open.push({ value: member, place: place.members.get(name), standing });
+        open.push({ ...standing, value: member, place: place?.members.get(name), free: free?.members.get(name) });
       }
   }
 }

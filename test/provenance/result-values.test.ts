@@ -86,6 +86,42 @@ describe("the values of a result", () => {
     }
   });
 
+  const LEAKS: [string, string[], JsonValue][] = [
+    ["an object for a list", ["[].body"], { body: EVIL }],
+    ["a list for an object", ["body"], [{ body: EVIL }]],
+    ["a list for an object, beside a path of elements", ["[].subject", "body"], [{ body: EVIL }]],
+    ["lists of lists", ["body"], [[{ body: EVIL }]]],
+    ["an object for an inner list", ["messages[].body"], { messages: { body: EVIL } }],
+    ["a list for an inner object", ["message.body"], { message: [{ body: EVIL }] }],
+    ["a list around an inner list", ["messages[].body"], [{ messages: [{ body: EVIL }] }]],
+    ["lists within a list", ["messages[].body"], { messages: [[{ body: EVIL }]] }],
+    ["a text for an object", ["message.body"], { message: EVIL }],
+    ["texts for objects", ["[].body"], [EVIL]],
+    ["texts for an object", ["body"], [EVIL]],
+    ["a list that is free as a whole", ["[]"], { body: EVIL }],
+  ];
+  for (const [name, freeFields, content] of LEAKS) {
+    it(`below free fields never come from the lookup, whatever the shape: ${name}.`, () => {
+      for (const each of [content, JSON.stringify(content)])
+        expect(sourcesOf({ ...NOTHING, freeFields }, each, EVIL)).to.deep.equal(["untrusted"]);
+    });
+  }
+
+  it("beside free fields come from the lookup in each shape.", () => {
+    const free = { ...NOTHING, freeFields: ["messages[].body"] };
+    for (const messages of [[{ from: GOOD, body: EVIL }], { from: GOOD, body: EVIL }, [[{ from: GOOD }]]])
+      expect(sourcesOf(free, { messages }, GOOD)).to.deep.equal(["lookup"]);
+    expect(sourcesOf(free, { owner: GOOD, messages: [] }, GOOD)).to.deep.equal(["lookup"]);
+    expect(sourcesOf({ ...NOTHING, freeFields: ["body"] }, { from: GOOD }, GOOD)).to.deep.equal(["lookup"]);
+  });
+
+  it("of trusted and session fields have the shape of the path alone.", () => {
+    for (const content of [[{ contact: { address: EVIL } }], { contact: [{ address: EVIL }] }, [{ id: EVIL }]])
+      expect(sourcesOf(TRUSTED, content, EVIL)).to.deep.equal(["untrusted"]);
+    const listed = { ...NOTHING, trustedFields: ["[].email"] };
+    expect(sourcesOf(listed, { email: EVIL }, EVIL)).to.deep.equal(["untrusted"]);
+  });
+
   it("come from both where one value stands in both.", () => {
     expect(sourcesOf(TRUSTED, { email: GOOD, body: GOOD }, GOOD)).to.deep.equal(["lookup", "untrusted"]);
     const both = { ...TRUSTED, sessionFields: ["email"] };
