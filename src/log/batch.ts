@@ -16,6 +16,7 @@ import {
   OBSERVATION_COLUMNS,
   OBSERVATION_ENTRY_COLUMNS,
   type ObservationEntry,
+  observationRowsFrom,
   observe,
   type PendingObservation,
 } from "./observation.ts";
@@ -343,7 +344,7 @@ export class Batch {
       created: columnTexts(created, CREATED_COLUMNS),
       changed: columnTexts(changed, CHANGED_COLUMNS),
       outcomes: columnTexts(this.#outcomeRows, OUTCOME_COLUMNS),
-      observations: columnTexts(this.#entries.filter(isObservationEntry), OBSERVATION_COLUMNS),
+      observations: columnTexts(observationRowsFrom(this.#entries.filter(isObservationEntry)), OBSERVATION_COLUMNS),
       amounts: columnTexts(amountRowsFrom(this.#entries, { seq: this.#before.seq, atMs: this.atMs }), AMOUNT_COLUMNS),
     });
   }

@@ -192,6 +192,18 @@ export const OBSERVED_KIND_NUMBERS: Readonly<Record<ObservedRow["kind"], number>
   approval: 3,
 };
 
+/**
+ * Returns the entries of a batch as their rows are stored. A row that a later entry forgets is written without its values: the statement
+ * updates only rows that stand in the database before it.
+ */
+export function observationRowsFrom(entries: readonly ObservationEntry[]): readonly ObservationEntry[] {
+  const forgotten = new Set(entries.flatMap(({ addition }) => addition.dropped));
+  return entries.map((entry) => {
+    const { row } = entry.addition;
+    return forgotten.has(row.seq) ? { ...entry, addition: { ...entry.addition, row: { ...row, digests: {} } } } : entry;
+  });
+}
+
 /** The columns of the row of an observation, each with its value. */
 export const OBSERVATION_COLUMNS: Readonly<Record<ObservationColumn, (entry: ObservationEntry) => string | number>> = {
   session_id: ({ change }) => change.session_id,

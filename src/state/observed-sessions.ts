@@ -9,6 +9,8 @@ const UNOBSERVED_BYTES = 128;
 interface Known {
   /** Null for a session that observed nothing. */
   readonly values: SessionValues | null;
+  /** True for a session whose values are more than memory takes. */
+  readonly isTooLarge?: true;
 }
 
 const bytesOf = ({ values }: Known): number => values?.bytes ?? UNOBSERVED_BYTES;
@@ -34,17 +36,20 @@ export class ObservedSessions {
     return known === undefined ? undefined : bytesOf(known);
   }
 
-  /** Returns what a session observed; undefined for one that observed nothing. Throws for a session that is not known. */
+  /** Returns what a session observed; undefined for one that observed nothing. Throws for one that is not known, or too large. */
   get(sessionId: string): SessionValues | undefined {
     const known = this.#sessions.get(sessionId);
     // Taking it for a session without observations would let through what its rules ask about.
     if (known === undefined) throw new Error(`session \`${sessionId}\` is not loaded`);
+    if (known.isTooLarge === true) throw new Error(`session \`${sessionId}\` has more values than memory takes`);
     return known.values ?? undefined;
   }
 
-  /** Keeps what a session observed; undefined for one that observed nothing. */
+  /** Keeps what a session observed; undefined for one that observed nothing. One that is too large fails when it is read. */
   put(sessionId: string, values: SessionValues | undefined): void {
     this.#sessions.set(sessionId, { values: values ?? null });
+    // The cache refuses what is larger than all of it. Without a mark it would be read from the database for each action.
+    if (!this.#sessions.has(sessionId)) this.#sessions.set(sessionId, { values: null, isTooLarge: true });
   }
 
   forget(sessionId: string): void {

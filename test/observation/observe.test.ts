@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import { until } from "../log/gate.ts";
 import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
 
 const { PROMPT, RESULT } = ObservationSource;
@@ -151,6 +152,33 @@ describe("what a session observes", () => {
       expect(await tell(test.replicas[replica], "alpha")).to.include({ replayed: true });
       const values = (await stateOf(replica))?.sessions.get(sessionId);
       for (const form of ["alpha", "beta", "gamma", "delta"]) expect(values?.sightingsOf(form), form).to.have.length(1);
+    }
+  });
+
+  it("is forgotten everywhere to make room, also by the batch that writes it.", async () => {
+    const { agentId, sessionId } = await begun();
+    const words = (tag: string, count: number) =>
+      Array.from({ length: count }, (_, index) => `${tag}${index.toString(36)}`).join(" ");
+    await observed(sessionId, words("asked", 19_000));
+    const release = Promise.withResolvers<void>();
+    const change = test.log.change("test", () => release.promise);
+    const told = [];
+    for (const tag of ["early", "later"]) {
+      told.push(observed(sessionId, words(tag, 600), { source: RESULT }));
+      await until(() => test.log.waiting === told.length);
+    }
+    release.resolve();
+    await change;
+    await Promise.all(told);
+    const { rows } = await test.database.pool.query<{ values: number }>(
+      `select sum(octet_length(digests) / 8)::int as values from session_observation where session_id = '${sessionId}'`,
+    );
+    for (const replica of [0, 1]) {
+      await test.intercept({ agentId, actionType: "mail", sessionId }, test.replicas[replica]);
+      const values = (await stateOf(replica))?.sessions.get(sessionId);
+      expect(values?.sightingsOf("early5")).to.deep.equal([]);
+      expect(values?.sightingsOf("later5")).to.have.length(1);
+      expect(values?.count).to.equal(rows[0]?.values);
     }
   });
 });

@@ -82,7 +82,10 @@ const AMOUNT = {
   millionths: "b.millionths::bigint",
 } as const;
 
-/** The columns of what a session observed, read from `v`. `forgets` lists the rows of the session that lose their values. */
+/**
+ * The columns of what a session observed, read from `v`. `forgets` lists the rows of the session that lose their values. The statement
+ * cannot take them from rows that it writes itself.
+ */
 const OBSERVATION = {
   session_id: "v.session_id",
   seq: "v.seq::bigint",
