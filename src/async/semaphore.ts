@@ -12,6 +12,8 @@ export interface SemaphoreOptions {
 export interface SemaphoreCaller {
   /** Party that the caller belongs to, such as a workspace; parties take turns. Default: one for all callers. */
   readonly key?: string | undefined;
+  /** Member of the party, such as an agent; members take turns in the turns of their party. Default: one for all callers of a key. */
+  readonly member?: string | undefined;
   /** Ends the wait for a permit when it aborts. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -21,9 +23,45 @@ export type Release = () => void;
 
 type Waiter = (release: Release) => void;
 
+/** Callers of one key that wait. */
+class Waiters {
+  /** In the order of turns: a member whose caller was taken goes to the end. */
+  readonly #byMember = new Map<string, Set<Waiter>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(member: string, waiter: Waiter): void {
+    const own = this.#byMember.get(member) ?? new Set();
+    this.#byMember.set(member, own.add(waiter));
+    this.#size += 1;
+  }
+
+  remove(member: string, waiter: Waiter): void {
+    const own = this.#byMember.get(member);
+    if (own?.delete(waiter) !== true) return;
+    this.#size -= 1;
+    if (own.size === 0) this.#byMember.delete(member);
+  }
+
+  /** Takes the caller whose turn it is. */
+  take(): Waiter | undefined {
+    const [turn] = this.#byMember;
+    if (turn === undefined) return undefined;
+    const [member, own] = turn;
+    const [next] = own;
+    if (next === undefined) return undefined;
+    this.remove(member, next);
+    if (this.#byMember.delete(member)) this.#byMember.set(member, own);
+    return next;
+  }
+}
+
 /**
- * Counting semaphore that is fair between keys: they take turns, and each key's callers go first in, first out. A key holds at most
- * as many permits as are free then, as in a `SharedPot`, but one in any case. Callers without a key form one queue.
+ * Counting semaphore that is fair between keys: they take turns, so do the members of a key in its turns, and each member's callers
+ * go first in, first out. A key holds at most as many permits as are free then, as in a `SharedPot`, but one in any case. Callers without a key form one queue.
  */
 export class Semaphore {
   readonly #permits: number;
@@ -31,7 +69,7 @@ export class Semaphore {
   readonly #maxWaiting: number;
   readonly #heldByKey = new Map<string, number>();
   /** In the order of turns: a key whose waiter got a permit goes to the end. */
-  readonly #waiting = new Map<string, Set<Waiter>>();
+  readonly #waiting = new Map<string, Waiters>();
   #held = 0;
 
   constructor({
@@ -50,9 +88,9 @@ export class Semaphore {
   }
 
   /** Resolves once a permit is acquired; with undefined if too many callers of the key wait, or once the signal aborts. */
-  acquire({ key = "", signal }: SemaphoreCaller = {}): Promise<Release | undefined> {
+  acquire({ key = "", member = "", signal }: SemaphoreCaller = {}): Promise<Release | undefined> {
     if (signal?.aborted) return Promise.resolve(undefined);
-    const queue = this.#waiting.get(key) ?? new Set();
+    const queue = this.#waiting.get(key) ?? new Waiters();
     if (queue.size === 0 && this.#mayEnter(key)) return Promise.resolve(this.#enter(key));
     if (queue.size >= this.#maxWaiting) return Promise.resolve(undefined);
     this.#waiting.set(key, queue);
@@ -62,11 +100,11 @@ export class Semaphore {
         resolve(release);
       };
       const giveUp = (): void => {
-        queue.delete(admit);
+        queue.remove(member, admit);
         if (queue.size === 0) this.#waiting.delete(key);
         resolve(undefined);
       };
-      queue.add(admit);
+      queue.add(member, admit);
       signal?.addEventListener("abort", giveUp, { once: true });
     });
   }
@@ -107,9 +145,8 @@ export class Semaphore {
   #admitWaiting(): void {
     for (const [key, queue] of this.#waiting) {
       if (this.#held >= this.#permits) return;
-      const [next] = queue;
-      if (next === undefined || !this.#mayEnter(key)) continue;
-      queue.delete(next);
+      const next = this.#mayEnter(key) ? queue.take() : undefined;
+      if (next === undefined) continue;
       this.#waiting.delete(key);
       if (queue.size > 0) this.#waiting.set(key, queue);
       next(this.#enter(key));

@@ -8,8 +8,8 @@ export interface SlotsOptions extends SharedPotOptions {
 }
 
 /**
- * Semaphore that workspaces share. Calls that wait are served by workspaces in turn, each workspace's in the order of arrival. The
- * calls that run or wait are a pot.
+ * Semaphore that workspaces share. Calls that wait are served by workspaces in turn, those of a workspace by its agents in turn, each
+ * agent's in the order of arrival. The calls that run or wait are a pot.
  */
 export class Slots {
   readonly #turns: Semaphore;
@@ -48,10 +48,10 @@ export class Slots {
 
   async #enter(
     place: Portion,
-    { workspaceId: key }: Holder,
+    { workspaceId: key, agentId }: Holder,
     signal: AbortSignal | undefined,
   ): Promise<Release | undefined> {
-    const release = await this.#turns.acquire({ key, signal });
+    const release = await this.#turns.acquire({ key, member: agentId ?? "", signal });
     if (release === undefined) {
       place.release();
       return undefined;

@@ -1,4 +1,5 @@
 import type { Work } from "../async/work.ts";
+import { BoundedValues } from "../provenance/bounded-values.ts";
 import { findInText } from "../provenance/found-values.ts";
 import { findInResult } from "../provenance/result-values.ts";
 import type { ObservedSource, SessionKnowledge, Sighting } from "../provenance/sources.ts";
@@ -31,7 +32,9 @@ export function* knowledgeFrom(
   seen: readonly SeenContent[],
 ): Work<SessionKnowledge> {
   const found = new Map<string, Sighting[]>();
-  const add = (source: ObservedSource, tool: string | undefined, forms: ReadonlySet<string>): void => {
+  let isFull = false;
+  const add = (source: ObservedSource, tool: string | undefined, forms: BoundedValues): void => {
+    isFull ||= forms.isCut;
     for (const form of forms) {
       const sightings = found.get(form);
       if (sightings === undefined) found.set(form, [{ source, tool }]);
@@ -40,8 +43,8 @@ export function* knowledgeFrom(
   };
   for (const { source, tool, content } of seen) {
     if (source === "prompt") {
-      const forms = new Set<string>();
-      yield* findInText(content, forms);
+      const forms = new BoundedValues();
+      yield* forms.collect((into) => findInText(content, into));
       add("prompt", undefined, forms);
       continue;
     }
@@ -51,7 +54,7 @@ export function* knowledgeFrom(
   }
   return {
     hasPrompt: seen.some(({ source }) => source === "prompt"),
-    isFull: false,
+    isFull,
     sightingsOf: (form) => found.get(form) ?? [],
     isApproved: () => false,
   };

@@ -12,6 +12,11 @@ const MAX_MS = 10_000;
 /** Contents that use the thread or wait for it, of which one workspace alone has half. */
 const MAX_CONTENTS = 128;
 
+interface ThreadDigests {
+  readonly digests: Readonly<Record<string, Uint8Array>>;
+  readonly isCut: boolean;
+}
+
 /** Reads the values of contents: short ones in turns of the event loop, long ones in a thread of its own. */
 export class Extractor {
   readonly #slots = new Slots({
@@ -23,9 +28,7 @@ export class Extractor {
     retryAfterSeconds: 1,
     refuse: overShare,
   });
-  readonly #thread = new WorkerThread<ContentJob, Readonly<Record<string, Uint8Array>>>(
-    besideModule(import.meta.url, "extract-thread"),
-  );
+  readonly #thread = new WorkerThread<ContentJob, ThreadDigests>(besideModule(import.meta.url, "extract-thread"));
 
   /**
    * Returns the digests of the values in a content; undefined for a content that takes too long. Rejects with OVERLOADED, and with the
@@ -42,11 +45,13 @@ export class Extractor {
   }
 }
 
-/** Messages of threads bring plain arrays of bytes. */
-const buffersFrom = (digests: Readonly<Record<string, Uint8Array>>): ContentDigests =>
-  Object.fromEntries(
-    Object.entries(digests).map(([source, bytes]) => [
+/** Messages of threads bring plain arrays of bytes, each with memory of its own. */
+const buffersFrom = ({ digests, isCut }: ThreadDigests): ContentDigests => ({
+  digests: Object.fromEntries(
+    Object.entries(digests).map(([source, { buffer, byteOffset, length }]) => [
       source,
-      Buffer.from(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length),
+      Buffer.from(buffer as ArrayBuffer, byteOffset, length),
     ]),
-  );
+  ),
+  isCut,
+});

@@ -57,7 +57,7 @@ export function createObserve({ pool, keys, extractor }: ObserveParts): Observe 
     if (source === "prompt" && caller.isAgent && log.promptFrom === "operator") throw promptFromOperator();
     const receipt = decisionId === undefined ? undefined : await receiptOf(pool, workspaceId, command, agentId);
     const key = await keys.keyOf(workspaceId, sessionId);
-    const digests = await extractor.digestsOf(
+    const found = await extractor.digestsOf(
       jobFrom(log, command, receipt, key),
       { workspaceId, agentId },
       caller.signal,
@@ -70,8 +70,8 @@ export function createObserve({ pool, keys, extractor }: ObserveParts): Observe 
       decisionId,
       tool: receipt?.body.action.tool,
       key,
-      digests: digests ?? {},
-      isCut: isCut || digests === undefined,
+      digests: found?.digests ?? {},
+      isCut: isCut || found === undefined || found.isCut,
     };
     return log.observe(observation, caller.isOver);
   };

@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type ArgumentStep, argumentSteps, resultSteps } from "../notation/argument-path.ts";
+import { BoundedValues } from "./bounded-values.ts";
 import { findInJson, findInText } from "./found-values.ts";
 import { jsonOf, structureOf } from "./structured-text.ts";
 
@@ -17,9 +18,9 @@ export interface ToolProvenance {
 
 /** The values of a result by their source, in the forms in which they compare. */
 export interface ResultValues {
-  readonly lookup: ReadonlySet<string>;
-  readonly session: ReadonlySet<string>;
-  readonly untrusted: ReadonlySet<string>;
+  readonly lookup: BoundedValues;
+  readonly session: BoundedValues;
+  readonly untrusted: BoundedValues;
 }
 
 /**
@@ -30,11 +31,11 @@ export function* findInResult(
   declared: ToolProvenance | undefined,
   content: JsonValue,
 ): Generator<undefined, ResultValues> {
-  const values = { lookup: new Set<string>(), session: new Set<string>(), untrusted: new Set<string>() };
+  const values = { lookup: new BoundedValues(), session: new BoundedValues(), untrusted: new BoundedValues() };
   const { trustedFields, freeFields, sessionFields = [] } = declared ?? {};
   const places = placesFrom([...marked("trusted", trustedFields ?? []), ...marked("session", sessionFields)]);
   const free = placesFrom(marked("free", freeFields ?? [], memberSteps));
-  const intoOf = ({ isTrusted, isSession }: Standing): readonly Set<string>[] => {
+  const intoOf = ({ isTrusted, isSession }: Standing): readonly BoundedValues[] => {
     if (!isTrusted && !isSession) return [values.untrusted];
     return [...(isTrusted ? [values.lookup] : []), ...(isSession ? [values.session] : [])];
   };
@@ -42,19 +43,20 @@ export function* findInResult(
   if (typeof content !== "string") {
     const isStructure = typeof content === "object" && content !== null;
     if (isStructure) yield* findBelow(content, start, intoOf);
-    else yield* findInJson(content, values.untrusted);
+    else yield* values.untrusted.collect((into) => findInJson(content, into));
     return values;
   }
   const structure = hasPaths(places) || hasPaths(free) ? yield* structureOf(content) : undefined;
   if (structure === undefined) {
-    yield* findInText(content, values.untrusted);
+    yield* values.untrusted.collect((into) => findInText(content, into));
+    if (values.untrusted.isCut) return values;
     // The model reads a text of JSON without its escapes.
     const json = yield* jsonOf(content);
-    if (json !== undefined) yield* findInJson(json, values.untrusted);
+    if (json !== undefined) yield* values.untrusted.collect((into) => findInJson(json, into));
     return values;
   }
   yield* findBelow(structure.value, start, intoOf);
-  for (const text of structure.besides) yield* findInText(text, values.untrusted);
+  for (const text of structure.besides) yield* values.untrusted.collect((into) => findInText(text, into));
   return values;
 }
 
@@ -62,8 +64,8 @@ export function* findInResult(
 export function* findInArguments(
   declared: ToolProvenance | undefined,
   args: JsonObject,
-): Generator<undefined, ReadonlySet<string>> {
-  const values = new Set<string>();
+): Generator<undefined, BoundedValues> {
+  const values = new BoundedValues();
   const place = placesFrom(marked("session", declared?.sessionArguments ?? [], argumentSteps));
   if (hasPaths(place))
     yield* findBelow(args, { place, free: undefined, isTrusted: false, isSession: false }, ({ isSession }) =>
@@ -138,7 +140,7 @@ interface OpenValue extends Standing {
 function* findBelow(
   whole: JsonValue,
   start: Omit<OpenValue, "value">,
-  intoOf: (standing: Standing) => readonly Set<string>[],
+  intoOf: (standing: Standing) => readonly BoundedValues[],
 ): Generator<undefined> {
   const open: OpenValue[] = [{ ...start, value: whole }];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
@@ -151,12 +153,13 @@ function* findBelow(
       isSession: next.isSession || place?.marks.has("session") === true,
     };
     const isOpened = [place, free].some((each) => each !== undefined && hasPaths(each));
-    if (!isStructure || !isOpened) for (const into of intoOf(standing)) yield* findInJson(value, into);
+    if (!isStructure || !isOpened)
+      for (const values of intoOf(standing)) yield* values.collect((into) => findInJson(value, into));
     else if (Array.isArray(value))
       for (const element of value) open.push({ ...standing, value: element, place: place?.elements, free });
     else
       for (const [name, member] of Object.entries(value)) {
-        for (const into of intoOf(standing)) yield* findInJson(name, into);
+        for (const values of intoOf(standing)) yield* values.collect((into) => findInJson(name, into));
         open.push({ ...standing, value: member, place: place?.members.get(name), free: free?.members.get(name) });
       }
   }

@@ -3,14 +3,17 @@ import { setImmediate as turn } from "node:timers/promises";
 import { expect } from "chai";
 import { type Release, Semaphore, type SemaphoreOptions } from "../../src/async/semaphore.ts";
 
-/** A semaphore, and its callers as they get their permits. The first letter of a caller's name is its key. */
+/**
+ * A semaphore, and its callers as they get their permits. The first letter of a caller's name is its key; letters between that and its
+ * number are its member.
+ */
 function watchedSemaphore(options: SemaphoreOptions) {
   const semaphore = new Semaphore(options);
   const admitted: string[] = [];
   const refused: string[] = [];
   const releases: Release[] = [];
   const ask = async (name: string, signal?: AbortSignal): Promise<void> => {
-    const release = await semaphore.acquire({ key: name.charAt(0), signal });
+    const release = await semaphore.acquire({ key: name.charAt(0), member: name.slice(1, -1), signal });
     if (release === undefined) refused.push(name);
     else {
       admitted.push(name);
@@ -91,6 +94,16 @@ describe("a semaphore", () => {
     await ask("a1", "b1", "a2", "a3", "a4", "b2", "c1");
     for (let ended = 0; ended < 6; ended++) await releaseFirst();
     expect(admitted).to.deep.equal(["a1", "b1", "a2", "b2", "c1", "a3", "a4"]);
+  });
+
+  it("lets the members of a key in by turns, in the turns of their key.", async () => {
+    const { ask, askFor, releaseFirst, admitted } = watchedSemaphore({ permits: 1 });
+    await ask("ax1", "ax2", "ax3", "ax4");
+    const giveUp = await askFor("ay1");
+    await ask("ay2", "b1", "ay3", "az1");
+    await giveUp();
+    for (let ended = 0; ended < 8; ended++) await releaseFirst();
+    expect(admitted).to.deep.equal(["ax1", "ax2", "b1", "ay2", "az1", "ax3", "ay3", "ax4"]);
   });
 
   it("keeps no permit and no listener for a caller that gave up.", async () => {

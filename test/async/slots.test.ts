@@ -29,10 +29,10 @@ function watchedSlots(permits: number, size: number) {
     slots,
     admitted,
     refused,
-    /** Has callers ask one after the other. The first letter of a caller's name is its workspace. */
+    /** Has callers ask one after the other. The first letter of a caller's name is its workspace, letters before its number its agent. */
     async ask(...names: readonly string[]): Promise<void> {
       for (const name of names) {
-        slots.acquire({ workspaceId: name.charAt(0) }).then(
+        slots.acquire({ workspaceId: name.charAt(0), agentId: name.slice(1, -1) || undefined }).then(
           (release) => {
             admitted.push(name);
             releases.push(release);
@@ -66,6 +66,13 @@ describe("slots", () => {
     expect(admitted).to.deep.equal(["a1", "a2", "b1", "c1", "a3"]);
     await ask("c2");
     expect(refused).to.deep.equal(["a7", "b4"]);
+  });
+
+  it("serve the agents of a workspace in turn, in the turns of the workspace.", async () => {
+    const { ask, releaseFirst, admitted } = watchedSlots(1, 100);
+    await ask("ax1", "ax2", "ax3", "ay1", "b1");
+    for (let ended = 0; ended < 4; ended++) await releaseFirst();
+    expect(admitted).to.deep.equal(["ax1", "ax2", "b1", "ay1", "ax3"]);
   });
 
   it("say what a refused caller holds, and take nothing for one that is refused or gives up.", async () => {

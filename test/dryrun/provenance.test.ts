@@ -5,6 +5,8 @@ import { ConditionSeen, type Probe } from "../../gen/agentcontrol/v1/dry_run_ser
 import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import { ProvenanceFires, RuleType } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { Decision, ValueKind } from "../../gen/agentcontrol/v1/resources_pb.js";
+import { doToEnd } from "../../src/async/work.ts";
+import { knowledgeFrom } from "../../src/dryrun/supposed-knowledge.ts";
 import { openWorkspace, type TestWorkspace, withWorkspace } from "../support/harness.ts";
 import { backtest, draftOf } from "./run-backtest.ts";
 
@@ -137,6 +139,15 @@ describe("a dry run of provenance rules", () => {
   it("leaves nothing behind: the next dry run knows nothing of the contents.", async () => {
     await probe(["ann@x.example"], [seen(PROMPT, "Write to ann@x.example")]);
     expect((await probe(["ann@x.example"], [seen(PROMPT, "Go on")])).decision).to.equal(Decision.ESCALATE);
+  });
+
+  it("takes every value as seen after a content with more values than a session keeps.", async () => {
+    const state = await test.log.caughtUp();
+    const isFullAfter = (count: number): boolean => {
+      const content = Array.from({ length: count }, (_, index) => `w${index}w`).join("\n");
+      return doToEnd(knowledgeFrom(state, [{ source: "result", tool: undefined, content }])).isFull;
+    };
+    expect([20_000, 20_001].map(isFullAfter)).to.deep.equal([false, true]);
   });
 
   it("reads a long content without holding other calls up.", async () => {

@@ -14,8 +14,16 @@ describe("extraction of values from contents", () => {
 
   for (const [length, content] of Object.entries({ short: "alpha beta", long: `${"ok ".repeat(1_400)}alpha beta` }))
     it(`gives digests of a ${length} content that keep no more memory than their own.`, async () => {
-      const { untrusted } = (await digestsOf(content)) ?? {};
+      const { untrusted } = (await digestsOf(content))?.digests ?? {};
       expect(untrusted?.length).to.be.greaterThan(8);
       expect(untrusted?.buffer.byteLength).to.equal(untrusted?.length);
     });
+
+  it("lets the agents of a workspace take turns.", async () => {
+    const done: string[] = [];
+    const content = "ok ".repeat(2_000);
+    const told = ["a", "a", "a", "a", "b"].map((agentId) => digestsOf(content, agentId).then(() => done.push(agentId)));
+    await Promise.all(told);
+    expect(done).to.deep.equal(["a", "a", "b", "a", "a"]);
+  });
 });

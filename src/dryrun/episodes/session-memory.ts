@@ -56,12 +56,12 @@ export class SessionMemory {
 
   *#observe(job: Omit<ContentJob, "key">, decisionId: string | undefined, tool: string | undefined): Work<void> {
     const { source, content } = job;
-    const isCut = content.length > MAX_CONTENT;
-    const digests = yield* digestsOfContent({ ...job, key: KEY, content: content.slice(0, MAX_CONTENT) });
+    const found = yield* digestsOfContent({ ...job, key: KEY, content: content.slice(0, MAX_CONTENT) });
+    const isCut = content.length > MAX_CONTENT || found.isCut;
     const { workspaceId, seq, lastAtMs: atMs } = this.#state;
     const observation = { sessionId: REPLAYED_SESSION, agentId: this.#agentId, by: "", source, decisionId, tool };
     const place = { workspaceId, seq, atMs, previousRoot: "", previousSize: 0 };
-    const observed = observe(this.#state, { ...observation, key: KEY, digests, isCut }, place);
+    const observed = observe(this.#state, { ...observation, key: KEY, digests: found.digests, isCut }, place);
     if (observed.kind === "new") this.#put(observed.after);
   }
 
