@@ -56,12 +56,16 @@ export interface ObservationEntry {
   /** Id of the caller's key. */
   readonly by: string;
   readonly addition: Addition;
+  /** False past the limit of observations: the session then has no row of it. */
+  readonly isKept: boolean;
   /** RFC 8785 text of the entry. */
   readonly body: string;
 }
 
-/** Maximum observations of a session. Further ones leave it as full, and are not kept. */
+/** Maximum observations of a session. Further ones leave it as full, and are entries of the log alone. */
 const MAX_OBSERVATIONS = 2_000;
+/** Observations beside them that are prompts, so that no flood of results keeps a prompt out. */
+const MAX_PROMPTS_BESIDE = 200;
 
 /** Returns the SHA-256 of digests by source, lower-case hexadecimal. */
 export function valuesDigestOf(digests: Observation["digests"]): string {
@@ -106,21 +110,22 @@ export function observe(state: WorkspaceState, observation: Observation, place: 
       ? values.rows.find((row) => row.kind === source && row.valuesDigest === valuesDigest)
       : earlier;
   if (same !== undefined) return { kind: "known", sealed: sealedFrom(same, values.isFull, true) };
-  const observationId = decisionId === undefined ? createId("obs") : observationIdOf(decisionId);
-  if (values.rows.length >= MAX_OBSERVATIONS && values.isFull)
-    return { kind: "known", sealed: { observationId, values: {}, isFull: true, isReplayed: false } };
+  const hasRoom = values.rows.length < MAX_OBSERVATIONS + (source === "prompt" ? MAX_PROMPTS_BESIDE : 0);
+  const isKept = hasRoom || !values.isFull;
+  // Without a row nothing finds it again, and no two entries of a log have the same id.
+  const observationId = decisionId === undefined || !isKept ? createId("obs") : observationIdOf(decisionId);
   const draft: ObservedRow = { seq: place.seq, observationId, kind: source, tool, valuesDigest, digests };
-  const fitted = values.rows.length < MAX_OBSERVATIONS ? values.fit(draft) : leftOut(draft);
+  const fitted = hasRoom ? values.fit(draft) : leftOut(draft);
   const addition = { ...fitted, isFull: fitted.isFull || observation.isCut };
   const change = changeFrom(observation, addition, !values.isFull);
   const { by } = observation;
   const body = canonicalJson(controlEntryFrom(change, { ...place, by }));
   return {
     kind: "new",
-    entry: { change, by, addition, body },
+    entry: { change, by, addition, isKept, body },
     sealed: sealedFrom(addition.row, addition.isFull, false),
     before,
-    after: values.with(addition),
+    after: isKept ? values.with(addition) : values,
   };
 }
 
@@ -193,15 +198,19 @@ export const OBSERVED_KIND_NUMBERS: Readonly<Record<ObservedRow["kind"], number>
 };
 
 /**
- * Returns the entries of a batch as their rows are stored. A row that a later entry forgets is written without its values: the statement
+ * Returns the entries of a batch that have rows, as these are stored. A row that a later entry forgets is written without its values: the statement
  * updates only rows that stand in the database before it.
  */
 export function observationRowsFrom(entries: readonly ObservationEntry[]): readonly ObservationEntry[] {
   const forgotten = new Set(entries.flatMap(({ addition }) => addition.dropped));
-  return entries.map((entry) => {
-    const { row } = entry.addition;
-    return forgotten.has(row.seq) ? { ...entry, addition: { ...entry.addition, row: { ...row, digests: {} } } } : entry;
-  });
+  return entries
+    .filter(({ isKept }) => isKept)
+    .map((entry) => {
+      const { row } = entry.addition;
+      return forgotten.has(row.seq)
+        ? { ...entry, addition: { ...entry.addition, row: { ...row, digests: {} } } }
+        : entry;
+    });
 }
 
 /** The columns of the row of an observation, each with its value. */

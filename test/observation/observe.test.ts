@@ -106,6 +106,42 @@ describe("what a session observes", () => {
     expect(await reasonOf(observed(sessionId, "a"))).to.equal("SESSION_ENDED");
   });
 
+  it("is always sealed, and is no prompt that a flood of results keeps out.", async () => {
+    const { agentId, sessionId } = await begun();
+    await observed(sessionId, "", { source: RESULT, isCut: true });
+    const { pool } = test.database;
+    await pool.query(
+      `insert into session_observation
+        select workspace_id, session_id, -n, 'obs_' || n, 2, null, sha256(n::text::bytea), '', source_counts, true
+        from session_observation, generate_series(1, 1999) n where session_id = $1`,
+      [sessionId],
+    );
+    (await stateOf())?.sessions.forget(sessionId);
+    const { decisionId } = await test.intercept({ agentId, actionType: "read", tool: "read_inbox", sessionId });
+    const past = { untrusted: 0, prompt: 0, observationsFull: true, replayed: false };
+    const result = { source: RESULT, decisionId };
+    const told = [
+      ["mail eve", result, past],
+      ["mail eve", result, past],
+      ["Send it to bob", {}, { prompt: 3, observationsFull: true }],
+      ["Send it to bob", {}, { prompt: 3, replayed: true }],
+      ["and carol", {}, { prompt: 3, replayed: false }],
+    ] as const;
+    for (const [content, over, expected] of told)
+      expect(await observed(sessionId, content, over), content).to.deep.include(expected);
+    const values = (await stateOf())?.sessions.get(sessionId);
+    expect(values).to.include({ hasPrompt: true });
+    expect(values?.rows).to.have.length(2_002);
+    expect(values?.sightingsOf("bob")).to.deep.equal([{ source: "prompt", tool: undefined }]);
+    const { rows } = await pool.query<{ id: string; decisionId: string | null }>(
+      `select body::json ->> 'observation_id' as id, body::json ->> 'decision_id' as "decisionId" from ledger_entry
+      where body::json ->> 'session_id' = $1 and body::json ->> 'type' = 'session_observed' order by seq`,
+      [sessionId],
+    );
+    expect(rows.map((row) => row.decisionId)).to.deep.equal([null, decisionId, decisionId, null, null]);
+    expect(new Set(rows.map(({ id }) => id)).size).to.equal(5);
+  });
+
   it("is told in numbers.", async () => {
     const { agentId, sessionId } = await begun();
     const { decisionId } = await test.intercept({ agentId, actionType: "read", tool: "read_inbox", sessionId });

@@ -1282,7 +1282,7 @@ export declare const ObservedValuesSchema: GenMessage<ObservedValues>;
  */
 export declare type ObserveResponse = Message<"agentcontrol.v1.ObserveResponse"> & {
   /**
-   * `obs_…`; with the id of the decision whose result it is.
+   * `obs_…`; with the id of the decision whose result it is, while the session keeps observations.
    *
    * @generated from field: string observation_id = 1;
    */
@@ -1947,9 +1947,10 @@ export declare const EnforcementService: GenService<{
   /**
    * Tells a session what its agent was asked (`prompt`) or what a call returned (`result`). The content is not kept: keyed digests of its
    * values are, until the session ends, so that rules of type `provenance` can tell where the value of an argument was seen. The same
-   * content again changes nothing; other content for a decision is refused with OBSERVATION_EXISTS. SESSION_ENDED when the session is
-   * not in force or is another agent's; DECISION_NOT_FOUND for a decision that is not of this session; PROMPT_FROM_OPERATOR when the
-   * workspace takes prompts from operators alone and an agent sends one.
+   * content again changes nothing; other content for a decision is refused with OBSERVATION_EXISTS. Past the limit of observations they
+   * are sealed without values, repeats as well. SESSION_ENDED when the session is not in force or is another agent's;
+   * DECISION_NOT_FOUND for a decision that is not of this session; PROMPT_FROM_OPERATOR when the workspace takes prompts from operators
+   * alone and an agent sends one.
    *
    * @generated from rpc agentcontrol.v1.EnforcementService.Observe
    */
