@@ -1,7 +1,7 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { fold } from "../text/fold.ts";
 import { accountForm, foldersOf, hostOf, numberForm, pathForm, textForm, urlForm } from "./forms.ts";
-import { addressesIn, hostsIn, quotedIn } from "./found-values.ts";
+import { addressesIn, hostsIn, quotedIn, unreadableIn } from "./found-values.ts";
 import type { ValueKind } from "./sources.ts";
 
 /** A value of an argument, in the forms in which its kind compares it. */
@@ -96,6 +96,6 @@ function addressesOf(folded: string): string[] {
 function textOf(text: string): ReadArgument {
   const whole = [textForm(text), numberForm(text)].filter((form) => form !== undefined);
   const folded = fold(text);
-  const parts = [...addressesIn(folded), ...hostsIn(folded), ...quotedIn(folded)];
+  const parts = [...addressesIn(folded), ...hostsIn(folded), ...quotedIn(folded), ...unreadableIn(folded)];
   return { kind: "value", value: { whole: [...new Set(whole)], parts: [...new Set(parts)], folders: [] } };
 }

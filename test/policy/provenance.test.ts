@@ -371,6 +371,11 @@ describe("provenance rules", () => {
       ["colons", "http://".repeat(14_000)],
       ["digits", "1".repeat(100_000)],
       ["groups of digits", "1 ".repeat(50_000)],
+      ["URLs with many closing signs", `https://a${"!".repeat(2_000)}a `.repeat(50)],
+      ["closing signs", `${"!".repeat(100_000)}a`],
+      ["quotes without an end", "“".repeat(25_000)],
+      ["ideographic dots", "a。".repeat(12_500)],
+      ["hyphens", `${"a--".repeat(33_000)}.`],
     ] as const) {
       it(`take less than a second for any kind on ${name}.`, () => {
         for (const kind of VALUE_KINDS) {
