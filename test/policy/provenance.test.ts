@@ -396,6 +396,8 @@ describe("provenance rules", () => {
       "a@x.com, b@y.com",
       "example.com",
       "https://example.com/a",
+      "example.com/ <b@y.com>",
+      "eve@example.com",
       "/srv/a",
       "/srv/a/b.txt",
       "/srv",
@@ -426,8 +428,8 @@ describe("provenance rules", () => {
       "contract",
       "approved",
       "list:names",
-      "list:domains",
-      { list: "hosts", kinds: ["host", "resource"] },
+      "list:hosts",
+      { list: "domains", kinds: ["destination", "resource", "text"] },
     );
     const paths = fc.uniqueArray(fc.constantFrom("to", "cc", "cc[]", "recipients[]", "lines[].account.id", "amount"), {
       minLength: 1,

@@ -3,6 +3,7 @@ import type { NamedList } from "../../policy/lists/named-list.ts";
 import type { ArgumentValue, readArgument } from "../../provenance/read-argument.ts";
 import type { ObservedSource, ValueKind } from "../../provenance/sources.ts";
 import { naiveListed } from "./naive-lists.ts";
+import { trimmed } from "./naive-patterns.ts";
 
 /*
  * Provenance rules once more, from plain lists of what was seen. Only the reading of single values is shared with the compiled rules.
@@ -108,11 +109,30 @@ function firesOn(
       }
     } else for (const form of formsFrom(String(source))) known.add(form);
   }
-  const isKnown = (form: string): boolean => known.has(form) || lists.some((list) => naiveListed(list, form) === true);
+  const isListed = (form: string, written: string): boolean =>
+    lists.some((list) => takes(list.kind, kind, trimmed(written)) && naiveListed(list, form) === true);
   const isApproved = (form: string): boolean =>
     trusted.includes("approved") && knowledge.approved.some((each) => each.kind === kind && each.form === form);
-  const isTrusted = (form: string): boolean => isKnown(form) || isApproved(form);
-  if (whole.some(isTrusted) || lists.some((list) => naiveListed(list, text) === true)) return false;
-  if (parts.length > 0 && parts.every(isTrusted)) return false;
-  return !folders.some(isKnown);
+  const isTrusted = (form: string): boolean => known.has(form) || isApproved(form);
+  if (isListed(text, text) || whole.some((form) => isTrusted(form) || isListed(form, text))) return false;
+  if (parts.length > 0 && parts.every((form) => isTrusted(form) || isListed(form, form))) return false;
+  return !folders.some((form) => known.has(form) || isListed(form, form));
+}
+
+/** Tests whether a list is for a value of a kind, as it is written: nothing stands around a host, an address or the URL of a resource. */
+function takes(list: NamedList["kind"], kind: ValueKind, written: string): boolean {
+  if (list === "text") return true;
+  const isAlone = [...written].every((sign) => !/[\s\p{Cc}]/u.test(sign) && !['"', "<", ">"].includes(sign));
+  const isBare = !/[/?#@]/.test(written) && written.split(":").length !== 2;
+  switch (kind) {
+    case "path":
+    case "number":
+      return false;
+    case "host":
+      return isAlone;
+    case "resource":
+      return isAlone && (list === "email_domain" || isBare || /^[a-z][^:/?#]*:\/\//i.test(written));
+    default:
+      return isAlone && (list === "email_domain" || isBare);
+  }
 }
