@@ -48,6 +48,8 @@ const DIGIT_GROUPS = /(?<![\p{L}\p{N}_])\+?\(?\d[\d ()./-]{4,38}\d(?![\p{L}\p{N}
 /** Signs among which a path stands alone. */
 const ALONE = /[^\s"'`<>|*?,;()[\]{}“”‘’«»]+/gu;
 const FILE_NAME = /^[^\\/]*[^\\/.]\.[\p{L}\p{N}]{1,8}$/u;
+/** Stands between words, as in `yes / no`, and names no folder. */
+const ONLY_SLASHES = /^[\\/]+$/;
 const WORD = /[\p{L}][\p{L}\p{M}\p{N}'’_-]{2,}/gu;
 const QUOTED =
   /"([^"\n]{1,256})"|'([^'\n]{1,256})'|`([^`\n]{1,256})`|“([^“”\n]{1,256})”|‘([^‘’\n]{1,256})’|«([^«»\n]{1,256})»/gu;
@@ -144,7 +146,7 @@ export function quotedIn(text: string, span = wholeOf(text)): string[] {
 function pathsIn(text: string, span: Span): string[] {
   return matchesIn(text, ALONE, span)
     .map(withoutClosing)
-    .filter((each) => /[\\/]/.test(each) || FILE_NAME.test(each))
+    .filter((each) => (/[\\/]/.test(each) && !ONLY_SLASHES.test(each)) || FILE_NAME.test(each))
     .flatMap((each) => pathForm(each) ?? []);
 }
 

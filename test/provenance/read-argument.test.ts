@@ -61,6 +61,7 @@ const FOREIGN: readonly (readonly [kind: ValueKind, prompt: string, values: read
       "docs/../../secret",
     ],
   ],
+  ["path", "Answer yes / no", ["/", "/etc/..", "//"]],
   ["resource", "Archive the report of user 7", ["report#evil", "USER#eve", "$7%", "7.0", "#", "/", "report?x"]],
   [
     "number",
