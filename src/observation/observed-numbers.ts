@@ -28,11 +28,13 @@ export async function observationsOf(pool: Pool, workspaceId: string, sessionId:
     prompts: sum(ofKind("prompt"), "observations"),
     promptValues: sum(ofKind("prompt"), "values"),
     approvedValues: sum(ofKind("approval"), "values"),
-    tools: ofKind("result").map(({ tool, observations, values: seen }) => ({
-      tool: tool ?? undefined,
-      results: BigInt(observations),
-      values: BigInt(seen),
-    })),
+    tools: ofKind("result")
+      .slice(0, MAX_TOOLS)
+      .map(({ tool, observations, values: seen }) => ({
+        tool: tool ?? undefined,
+        results: BigInt(observations),
+        values: BigInt(seen),
+      })),
     full: rows.some(({ isFull }) => isFull),
   };
 }

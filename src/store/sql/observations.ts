@@ -57,6 +57,7 @@ export interface ObservationCount {
   readonly tool: string | null;
   readonly observations: number;
   readonly values: number;
+  /** True if the session is full. */
   readonly isFull: boolean;
 }
 
@@ -67,13 +68,16 @@ export const forgetValues = {
     where workspace_id = $1 and session_id = $2 and seq = $3::bigint`,
 };
 
-/** Counts what a session observed, by kind and tool, most values first. Parameters: workspace, session, most rows. */
+/**
+ * Counts what a session observed, by kind and tool: results last, most values first. Every row says whether the session is full.
+ * Parameters: workspace, session, most rows.
+ */
 export const countObservations = {
   name: "count-observations",
   text: `select kind, tool, count(*)::float8 as observations, sum(octet_length(digests) / 8)::float8 as values,
-      bool_or(is_full) as "isFull"
+      bool_or(bool_or(is_full)) over () as "isFull"
     from session_observation where workspace_id = $1 and session_id = $2
-    group by kind, tool order by values desc, tool limit $3`,
+    group by kind, tool order by kind = 2, values desc, tool limit $3`,
 };
 
 /**
