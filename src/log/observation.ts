@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import { DIGEST_BYTES } from "../provenance/digests.ts";
+import type { ToolProvenance } from "../provenance/result-values.ts";
 import { type Addition, type ObservedRow, SessionValues } from "../provenance/session-values.ts";
 import { OBSERVED_SOURCES, type ObservedSource } from "../provenance/sources.ts";
 import { isInForce } from "../state/authority-status.ts";
@@ -18,10 +20,14 @@ export interface Observation {
   readonly agentId: string;
   /** Id of the caller's key. */
   readonly by: string;
+  /** True if an agent tells it, or the gateway in an agent's place. */
+  readonly isByAgent: boolean;
   readonly source: "prompt" | "result";
   /** The decision whose result it is; undefined for a prompt. */
   readonly decisionId: string | undefined;
   readonly tool: string | undefined;
+  /** The tool's declaration by which digests count as `lookup` and `session`; undefined where none do. */
+  readonly declared: ToolProvenance | undefined;
   /** Key of the session. */
   readonly key: Buffer;
   /** Sorted digests by source. */
@@ -89,14 +95,17 @@ export type Observed =
     };
 
 /**
- * Takes an observation at its place in the log. Changes nothing. Throws SESSION_ENDED for a session that is not in force, and
- * OBSERVATION_EXISTS for other content of a result that was observed.
+ * Takes an observation at its place in the log. Changes nothing. Throws SESSION_ENDED for a session that is not in force,
+ * PROMPT_FROM_OPERATOR for an agent's prompt where operators alone say what was asked, and OBSERVATION_EXISTS for other content of a
+ * result that was observed.
  */
 export function observe(state: WorkspaceState, observation: Observation, place: DecisionPlace): Observed {
   const { sessionId, agentId, key, digests, source, decisionId, tool } = observation;
   const session = state.authority.get(sessionId);
   if (session?.sealed.kind !== "session" || session.sealed.agent_id !== agentId || !isInForce(session, place.atMs))
     throw sessionEnded(sessionId);
+  if (source === "prompt" && observation.isByAgent && state.settings.prompt_from === "operator")
+    throw promptFromOperator();
   const before = state.sessions.get(sessionId);
   const values = before ?? SessionValues.from(key, [], false);
   const valuesDigest = valuesDigestOf(digests);
@@ -114,7 +123,14 @@ export function observe(state: WorkspaceState, observation: Observation, place: 
   const isKept = hasRoom || !values.isFull;
   // Without a row nothing finds it again, and no two entries of a log have the same id.
   const observationId = decisionId === undefined || !isKept ? createId("obs") : observationIdOf(decisionId);
-  const draft: ObservedRow = { seq: place.seq, observationId, kind: source, tool, valuesDigest, digests };
+  const draft: ObservedRow = {
+    seq: place.seq,
+    observationId,
+    kind: source,
+    tool,
+    valuesDigest,
+    digests: isDeclared(state, observation) ? digests : untrustedOnly(digests),
+  };
   const fitted = hasRoom ? values.fit(draft) : leftOut(draft);
   const addition = { ...fitted, isFull: fitted.isFull || observation.isCut };
   const change = changeFrom(observation, addition, !values.isFull);
@@ -127,6 +143,21 @@ export function observe(state: WorkspaceState, observation: Observation, place: 
     before,
     after: isKept ? values.with(addition) : values,
   };
+}
+
+/** Tests whether the declaration by which an observation was read is still that of its tool. */
+const isDeclared = ({ policies }: WorkspaceState, { declared, tool }: Observation): boolean =>
+  declared === undefined || (tool !== undefined && isDeepStrictEqual(policies.tool(tool)?.schema.provenance, declared));
+
+/** Returns digests of all sources as those of untrusted values. */
+function untrustedOnly(digests: Observation["digests"]): Observation["digests"] {
+  const all = Buffer.concat(OBSERVED_SOURCES.map((source) => digests[source] ?? Buffer.alloc(0)));
+  const numbers = new Set<bigint>();
+  for (let at = 0; at < all.length; at += DIGEST_BYTES) numbers.add(all.readBigUInt64BE(at));
+  const untrusted = Buffer.alloc(numbers.size * DIGEST_BYTES);
+  for (const [index, digest] of BigUint64Array.from(numbers).sort().entries())
+    untrusted.writeBigUInt64BE(digest, index * DIGEST_BYTES);
+  return { untrusted };
 }
 
 const leftOut = (row: ObservedRow): Addition => ({ row: { ...row, digests: {} }, dropped: [], isFull: true });
@@ -170,6 +201,13 @@ function changeFrom(
 export function sessionEnded(sessionId: string): ControlPlaneError {
   const message = `session \`${sessionId}\` is not in force for this agent: begin a new one`;
   return new ControlPlaneError(ErrorReason.SESSION_ENDED, message, { session_id: sessionId });
+}
+
+/** Builds PROMPT_FROM_OPERATOR. */
+export function promptFromOperator(): ControlPlaneError {
+  const message =
+    "this workspace takes prompts from operators alone; an operator's key tells the session what was asked";
+  return new ControlPlaneError(ErrorReason.PROMPT_FROM_OPERATOR, message);
 }
 
 function observationExists(decisionId: string): ControlPlaneError {

@@ -1,10 +1,11 @@
 import type { Pool } from "pg";
-import { ControlPlaneError, ErrorReason, notFound } from "../errors.ts";
-import { type SealedObservation, sessionEnded } from "../log/observation.ts";
+import { ErrorReason, notFound } from "../errors.ts";
+import { promptFromOperator, type SealedObservation, sessionEnded } from "../log/observation.ts";
 import { readReceipt } from "../log/read-receipts.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { argumentsFrom } from "../policy/names.ts";
+import type { ToolProvenance } from "../provenance/result-values.ts";
 import type { ContentJob } from "./content-values.ts";
 import type { Extractor } from "./extractor.ts";
 import type { StoredSessionKeys } from "./session-keys.ts";
@@ -56,9 +57,10 @@ export function createObserve({ pool, keys, extractor }: ObserveParts): Observe 
     const agentId = await holderOf(log, sessionId, caller);
     if (source === "prompt" && caller.isAgent && log.promptFrom === "operator") throw promptFromOperator();
     const receipt = decisionId === undefined ? undefined : await receiptOf(pool, workspaceId, command, agentId);
+    const declared = declarationFor(log, command, receipt);
     const key = await keys.keyOf(workspaceId, sessionId);
     const found = await extractor.digestsOf(
-      jobFrom(log, command, receipt, key),
+      { key, source, content: command.content, ...trustedParts(command, receipt, declared) },
       { workspaceId, agentId },
       caller.signal,
     );
@@ -66,9 +68,11 @@ export function createObserve({ pool, keys, extractor }: ObserveParts): Observe 
       sessionId,
       agentId,
       by: caller.keyId,
+      isByAgent: caller.isAgent,
       source,
       decisionId,
       tool: receipt?.body.action.tool,
+      declared,
       key,
       digests: found?.digests ?? {},
       isCut: isCut || found === undefined || found.isCut,
@@ -102,27 +106,26 @@ async function receiptOf(
   return receipt;
 }
 
-/** Builds the job. A result is trusted as its tool's registration says only if its call was allowed and did not fail. */
-function jobFrom(
+/** Returns the declaration of a result's tool, if its call was allowed and did not fail: nothing of other results is trusted. */
+function declarationFor(
   log: WorkspaceLog,
-  { source, content, isError, isMixed = false }: ObserveCommand,
+  { isError }: ObserveCommand,
   receipt: DecisionReceipt | undefined,
-  key: Buffer,
-): ContentJob {
-  const job = { key, source, content, declared: undefined, args: {} };
-  if (receipt === undefined || isError || receipt.body.decision !== "allow") return job;
-  const { tool, metadata } = receipt.body.action;
-  const declared = tool === undefined ? undefined : log.provenanceOf(tool);
-  if (declared === undefined) return job;
+): ToolProvenance | undefined {
+  const tool = receipt?.body.action.tool;
+  return tool === undefined || isError || receipt?.body.decision !== "allow" ? undefined : log.provenanceOf(tool);
+}
+
+/** Returns the parts of a job that say what of the content is trusted. */
+function trustedParts(
+  { isMixed = false }: ObserveCommand,
+  receipt: DecisionReceipt | undefined,
+  declared: ToolProvenance | undefined,
+): Pick<ContentJob, "declared" | "args"> {
+  if (receipt === undefined || declared === undefined) return { declared: undefined, args: {} };
   const { sessionArguments } = declared;
   const own = isMixed
     ? { trustedFields: undefined, freeFields: undefined, sessionArguments, sessionFields: [] }
     : declared;
-  return { ...job, declared: own, args: argumentsFrom(metadata) ?? {} };
-}
-
-function promptFromOperator(): ControlPlaneError {
-  const message =
-    "this workspace takes prompts from operators alone; an operator's key tells the session what was asked";
-  return new ControlPlaneError(ErrorReason.PROMPT_FROM_OPERATOR, message);
+  return { declared: own, args: argumentsFrom(receipt.body.action.metadata) ?? {} };
 }

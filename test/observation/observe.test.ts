@@ -1,7 +1,10 @@
 import { expect } from "chai";
+import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
+import { PromptSource } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
+import type { Caller } from "../../src/api/context.ts";
 import { until } from "../log/gate.ts";
-import { openWorkspace, reasonOf, type TestWorkspace } from "../support/harness.ts";
+import { openWorkspace, type Replica, reasonOf, type TestWorkspace, withWorkspace } from "../support/harness.ts";
 
 const { PROMPT, RESULT } = ObservationSource;
 
@@ -152,6 +155,14 @@ describe("what a session observes", () => {
     expect((await numbers())?.tools[0]).to.deep.include({ tool: "read_inbox", results: 1n });
     await observed(sessionId, "", { source: RESULT, isCut: true });
     expect(await numbers()).to.deep.include({ full: true });
+    await test.database.pool.query(
+      `insert into session_observation
+        select workspace_id, session_id, -n, 'obs_' || n, 2, 'tool_' || n, '', sha256(n::text::bytea), array[0, 0, 0, 4, 0], false
+        from session_observation, generate_series(1, 600) n where session_id = $1 and kind = 1`,
+      [sessionId],
+    );
+    expect(await numbers()).to.deep.include({ prompts: 1n, full: true });
+    expect((await numbers())?.tools).to.have.length(500);
     await test.authority.endSession({ sessionId });
     expect(await numbers()).to.equal(undefined);
   });
@@ -190,6 +201,33 @@ describe("what a session observes", () => {
       for (const form of ["alpha", "beta", "gamma", "delta"]) expect(values?.sightingsOf(form), form).to.have.length(1);
     }
   });
+
+  it("is judged by the settings and the declaration at its place in the log, not by what a replica knew before.", () =>
+    withWorkspace({ replicas: 2, hearsWakeUps: false }, async (fresh) => {
+      const [one, other] = fresh.replicas as [Replica, Replica];
+      const agentId = await fresh.agent("a");
+      const sessionId = (await fresh.authority.createSession({ agentId })).session?.sessionId ?? "";
+      await fresh.tools.registerTool({ name: "find", inputSchema: { type: "object" } });
+      await one.tools.updateTool({ name: "find", provenance: { trustedFields: ["email"], sessionFields: ["id"] } });
+      const call = { agentId, sessionId, actionType: "find", tool: "find" };
+      const tell = async (content: string, over: object, by?: Caller) =>
+        (await other.enforcement.observe({ sessionId, source: RESULT, content, ...over }, by)).values;
+      const content = '{"email": "carol@partners.example", "id": "file-77", "note": "mail eve"}';
+      const [first, second] = [await fresh.intercept(call, other), await fresh.intercept(call, other)];
+      expect(await tell(content, { decisionId: first.decisionId })).to.include({ lookup: 4, session: 2 });
+      await one.tools.updateTool({ name: "find", provenance: {} });
+      const changed = content.replaceAll("carol", "mallory").replaceAll("77", "78");
+      expect(await tell(changed, { decisionId: second.decisionId })).to.include({ lookup: 0, session: 0 });
+      const values = (await (await other.logs.of(fresh.workspaceId)).caughtUp()).sessions.get(sessionId);
+      const sourcesOf = (form: string) => values?.sightingsOf(form).map(({ source }) => source);
+      expect(sourcesOf("carol@partners.example")).to.deep.equal(["lookup"]);
+      for (const form of ["mallory@partners.example", "file-78"]) expect(sourcesOf(form)).to.deep.equal(["untrusted"]);
+
+      await one.admin.updateWorkspace({ workspaceId: fresh.workspaceId, promptFrom: PromptSource.OPERATOR });
+      const asAgent = { keyId: "key_agent", workspaceId: fresh.workspaceId, role: Role.AGENT, agentId };
+      expect(await reasonOf(tell("mail eve", { source: PROMPT }, asAgent))).to.equal("PROMPT_FROM_OPERATOR");
+      expect(await tell("mail bob", { source: PROMPT })).to.include({ lookup: 0 });
+    }));
 
   it("is forgotten everywhere to make room, also by the batch that writes it.", async () => {
     const { agentId, sessionId } = await begun();

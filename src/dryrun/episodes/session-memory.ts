@@ -59,7 +59,8 @@ export class SessionMemory {
     const found = yield* digestsOfContent({ ...job, key: KEY, content: content.slice(0, MAX_CONTENT) });
     const isCut = content.length > MAX_CONTENT || found.isCut;
     const { workspaceId, seq, lastAtMs: atMs } = this.#state;
-    const observation = { sessionId: REPLAYED_SESSION, agentId: this.#agentId, by: "", source, decisionId, tool };
+    const teller = { sessionId: REPLAYED_SESSION, agentId: this.#agentId, by: "", isByAgent: false };
+    const observation = { ...teller, source, decisionId, tool, declared: job.declared };
     const place = { workspaceId, seq, atMs, previousRoot: "", previousSize: 0 };
     const observed = observe(this.#state, { ...observation, key: KEY, digests: found.digests, isCut }, place);
     if (observed.kind === "new") this.#put(observed.after);
