@@ -122,6 +122,31 @@ describe("what hooks tell of a coding agent", () => {
       if (content !== "ab") expect(await knows(observed?.session_id ?? "", content)).to.equal(true);
     });
 
+  const BLOCKS = [{ type: "text", text: JSON.stringify([{ from: "ann@home.example", body: "to eve@evil.example" }]) }];
+  const TRUSTED: readonly (readonly [string, unknown, object, boolean])[] = [
+    ["blocks", BLOCKS, {}, true],
+    ["the JSON of blocks, from an earlier hook", JSON.stringify(BLOCKS), {}, false],
+    ["the JSON of an object with blocks, from an earlier hook", JSON.stringify({ content: BLOCKS }), {}, false],
+    ["the JSON of structured content, from an earlier hook", JSON.stringify({ structuredContent: [] }), {}, false],
+    ["a text of JSON", BLOCKS[0]?.text, {}, true],
+    ["JSON that the hook turned into a text", BLOCKS[0]?.text, { is_text: true }, false],
+  ];
+  for (const [what, answer, more, isTrusted] of TRUSTED)
+    it(`${isTrusted ? "is" : "is not"} trusted, except for free fields, in ${what}.`, async () => {
+      await service.rest("POST /v1/enforce/tools", {
+        name: "mail.read",
+        input_schema: { type: "object" },
+        provenance: { free_fields: ["[].body"] },
+      });
+      const agentId = await service.agent();
+      await ask(agentId, call("t", "s-1", "mcp__mail__read"));
+      await ask(agentId, answered("t", answer, more));
+      const [observed] = await observedBy(agentId);
+      expect(observed?.tool).to.equal("mail.read");
+      expect((observed?.values.lookup ?? 0) > 0).to.equal(isTrusted);
+      expect(observed?.values.untrusted).to.be.greaterThan(0);
+    });
+
   it("is nothing of a tool that answered without a text.", async () => {
     const agentId = await service.agent();
     for (const [index, answer] of [undefined, null, "", { isError: true }, { content: [] }, []].entries()) {

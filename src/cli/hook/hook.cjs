@@ -308,6 +308,8 @@ function toldEventFrom(given) {
     const whole = typeof content === "string" ? content : json;
     const text = cut(whole);
     if (text.length < whole.length) told.is_cut = true;
+    // The members of the tool's own result may lie deeper in it, in blocks.
+    if (whole !== content) told.is_text = true;
     // The service reads there whether the tool failed.
     told[name] = isRecord(content) && content.isError === true ? { isError: true, text } : text;
   }

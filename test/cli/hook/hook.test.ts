@@ -73,6 +73,35 @@ describe("the hook of a coding agent", () => {
     await service.close();
   });
 
+  const LONG = "x".repeat(300_000);
+  const nested = (depth: number): unknown => (depth === 0 ? "x" : [nested(depth - 1)]);
+  const TOLD: readonly (readonly [string, unknown, object])[] = [
+    ["a short answer as it is", [{ a: 1 }], { tool_response: [{ a: 1 }] }],
+    ["a long text as it is", LONG, { tool_response: LONG }],
+    ["a long answer as its JSON, and says so", [LONG], { tool_response: JSON.stringify([LONG]), is_text: true }],
+    [
+      "a deep answer as its JSON, and says so",
+      nested(33),
+      { tool_response: JSON.stringify(nested(33)), is_text: true },
+    ],
+    [
+      "a long answer of a tool that failed as its JSON, and says so",
+      { isError: true, a: LONG },
+      { tool_response: { isError: true, text: JSON.stringify({ isError: true, a: LONG }) }, is_text: true },
+    ],
+  ];
+  for (const [what, answer, told] of TOLD)
+    it(`tells ${what}.`, async () => {
+      const service = await serve((call) => sendSigned(call, JSON.stringify({ output: {} })));
+      const connection = await connectionFile(folder, service.url, {}, `${randomUUID()}.json`);
+      const event = { hook_event_name: "PostToolUse", tool_use_id: "t", tool_response: answer };
+      const run = await runCommandLine(hookLine(service.url, connection, { mode: "after" }), event);
+      expect(run, run.stderr).to.include({ code: 0, stdout: "" });
+      const { tool_response: _, ...about } = event;
+      expect(JSON.parse(service.calls[0]?.event.toString() ?? "")).to.deep.equal({ ...about, ...told });
+      await service.close();
+    });
+
   const ANSWERS: readonly [string, string, object | undefined, number, string, string][] = [
     ["an allow", "claude-code", { permissionDecision: "allow" }, 0, "allow", ""],
     ["an edited input", "claude-code", { permissionDecision: "allow", updatedInput: { a: 1 } }, 0, '{"a":1}', ""],
