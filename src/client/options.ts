@@ -13,3 +13,9 @@ export function assertPositive(name: string, value: number): void {
   if (typeof value === "number" && value > 0) return;
   throw new TypeError(`\`${name}\` must be a number above 0, not \`${value}\``);
 }
+
+/** Throws a `TypeError` for a count that is not a whole number above 0. */
+export function assertCount(name: string, value: number): void {
+  if (Number.isSafeInteger(value) && value > 0) return;
+  throw new TypeError(`\`${name}\` must be a whole number above 0, not \`${value}\``);
+}

@@ -8,6 +8,7 @@ import {
 import { ConditionsSchema } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
 import { type ControlPlane, DEFAULT_INTERCEPT_TIMEOUT_MS } from "./control-plane.ts";
 import type { Guarded } from "./guard-options.ts";
+import { assertCount } from "./options.ts";
 import { requestErrorFrom } from "./request-error.ts";
 
 /** Condition on an argument of a step. */
@@ -74,13 +75,14 @@ export async function createPlan(controlPlane: ControlPlane, options: PlanOption
     agentId = controlPlane.agentId,
   } = options;
   if (agentId === undefined) throw new TypeError("`agentId` is missing; give it here, or to the control plane");
+  const ttl = ttlSeconds === undefined ? {} : { ttlSeconds: countFrom("ttlSeconds", ttlSeconds) };
   const client = controlPlane.client(AuthorityService);
   const limits = { timeoutMs, ...(signal !== undefined && { signal }) };
   const steps = options.steps.map(stepFrom);
   try {
     const begun =
       options.sessionId === undefined
-        ? await client.createSession({ agentId, purpose: goal.slice(0, MAX_PURPOSE), ...ttl(ttlSeconds) }, limits)
+        ? await client.createSession({ agentId, purpose: goal.slice(0, MAX_PURPOSE), ...ttl }, limits)
         : undefined;
     const sessionId = options.sessionId ?? begun?.session?.sessionId ?? "";
     const end = async (): Promise<void> => {
@@ -107,12 +109,15 @@ export async function createPlan(controlPlane: ControlPlane, options: PlanOption
 /** Maximum characters of a session's purpose. */
 const MAX_PURPOSE = 500;
 
-const ttl = (seconds: number | undefined) => (seconds === undefined ? {} : { ttlSeconds: BigInt(seconds) });
+function countFrom(name: string, value: number): bigint {
+  assertCount(name, value);
+  return BigInt(value);
+}
 
 function stepFrom({ tool, conditions, maxCalls }: PlannedStep): MessageInitShape<typeof PlanStepSchema> {
   return {
     tool,
-    ...(maxCalls !== undefined && { maxCalls: BigInt(maxCalls) }),
+    ...(maxCalls !== undefined && { maxCalls: countFrom("maxCalls", maxCalls) }),
     ...(conditions !== undefined && { conditions: conditionsFrom(tool, conditions) }),
   };
 }

@@ -108,6 +108,20 @@ describe("a plan of the client library", () => {
     nameless.close();
   });
 
+  it("is refused for counts that are no whole numbers, before anything is begun.", async () => {
+    for (const count of [1.5, 0, -1, Number.NaN, Number.POSITIVE_INFINITY, "2" as never])
+      for (const [name, over] of [
+        ["ttlSeconds", { ttlSeconds: count }],
+        ["maxCalls", { steps: [{ tool: "read_file", maxCalls: count }] }],
+      ] as const) {
+        const error = await rejection(planned(over));
+        expect(error).to.be.instanceOf(TypeError);
+        expect(error.message).to.equal(`\`${name}\` must be a whole number above 0, not \`${count}\``);
+      }
+    const { sessions } = await service.admin.client(AuthorityService).listSessions({ agentId });
+    expect(sessions).to.deep.equal([]);
+  });
+
   it("is cancelled by its signal.", async () => {
     const reason = new Error("enough");
     expect(await rejection(planned({ signal: AbortSignal.abort(reason) }))).to.equal(reason);
