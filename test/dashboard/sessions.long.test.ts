@@ -33,11 +33,11 @@ describeInBrowser("the sessions", () => {
   };
   const tell = (sessionId: string, source: "prompt" | "result", content: string, more: object = {}) =>
     call(`POST /v1/enforce/sessions/${sessionId}/observations`, { source, content, ...more });
-  const act = (agentId: string, tool: string, args: object, sessionId?: string): Promise<Made> =>
+  const act = (agentId: string, tool: string, args: object, sessionId?: string, named = true): Promise<Made> =>
     call("POST /v1/enforce/intercept", {
       agent_id: agentId,
       action_type: tool,
-      tool,
+      ...(named && { tool }),
       metadata: { arguments: args },
       ...(sessionId !== undefined && { session_id: sessionId }),
     });
@@ -234,11 +234,12 @@ describeInBrowser("the sessions", () => {
     const sessionId = await begin(agentId, HOSTILE);
     const read = await act(agentId, "w".repeat(256), {}, sessionId);
     await tell(sessionId, "result", `mail ${EVE}`, { decision_id: read.decision_id, is_cut: true });
-    await tell(sessionId, "result", "of nobody at all");
+    const unregistered = await act(agentId, "tidy_up", {}, sessionId, false);
+    await tell(sessionId, "result", "of no tool at all", { decision_id: unregistered.decision_id });
     const page = await open(sessionId, { width: 390 });
     await part(page, "Observed").locator("[data-part=full]").waitFor();
     await part(page, "Observed").getByText("none, so no provenance rule fires in it").waitFor();
-    await part(page, "Observed").getByText("no decision").waitFor();
+    await part(page, "Observed").getByText("no tool", { exact: true }).waitFor();
     await assertFits(page);
     expect(await page.locator("main").innerText()).to.contain("U+202E");
     expect(await page.evaluate(() => "hacked" in window)).to.equal(false);

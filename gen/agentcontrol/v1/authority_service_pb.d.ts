@@ -885,7 +885,7 @@ export declare const SessionObservationsSchema: GenMessage<SessionObservations>;
  */
 export declare type ObservedTool = Message<"agentcontrol.v1.ObservedTool"> & {
   /**
-   * The tool; unset for results of no decision.
+   * The tool; unset for results of no decision, or of an action without a tool.
    *
    * @generated from field: optional string tool = 1;
    */

@@ -1018,7 +1018,7 @@ export const comments = {
   "agentcontrol.v1.SessionObservations.tools": "Results by tool, most values first, at most 500 tools.",
   "agentcontrol.v1.SessionObservations.full": "True once values were left out or forgotten for want of room: rules that fire on what was seen take any value as seen.",
   "agentcontrol.v1.ObservedTool": "Results of one tool that a session observed.",
-  "agentcontrol.v1.ObservedTool.tool": "The tool; unset for results of no decision.",
+  "agentcontrol.v1.ObservedTool.tool": "The tool; unset for results of no decision, or of an action without a tool.",
   "agentcontrol.v1.ObservedTool.results": "Results.",
   "agentcontrol.v1.ObservedTool.values": "Values that were first seen in them.",
   "agentcontrol.v1.EndSessionRequest": "Request of EndSession.",

@@ -79,7 +79,7 @@ function ToolTable({ tools }: { readonly tools: readonly ObservedTool[] }) {
             <tr key={tool ?? ""} data-tool={tool ?? ""}>
               <td>
                 {tool === undefined ? (
-                  <span className="hint">no decision</span>
+                  <span className="hint">no tool</span>
                 ) : (
                   <Link href={`/tools/${encodeURIComponent(tool)}`}>
                     <Shown text={tool} />
