@@ -347,6 +347,17 @@ describe("the client library", () => {
   });
 });
 
+describe("the naive evaluator", () => {
+  it("shares no code with the rules that it judges: it imports types, packages and what is generated.", () => {
+    const own = /^(src\/dryrun\/naive\/|gen\/)/;
+    const wrong = IMPORTS.filter(
+      ({ from, to, isFile, isTypeOnly }) =>
+        from.startsWith("src/dryrun/naive/") && isFile && !isTypeOnly && !own.test(to),
+    );
+    expect(wrong.map(textOf)).to.deep.equal([]);
+  });
+});
+
 /** Packages that a process loads when it first needs them: most processes never do. */
 const LOADED_LATER =
   /^(@modelcontextprotocol\/(client|server)|undici|nodemailer|web-push|markdown-it|minisearch|ioredis|@opentelemetry\/.+)$/;

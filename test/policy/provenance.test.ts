@@ -1,11 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import fc from "fast-check";
-import {
-  type NaiveKnowledge,
-  type NaiveProvenanceRule,
-  naiveUntrusted,
-} from "../../src/dryrun/naive/naive-provenance.ts";
 import { Checks } from "../../src/policy/checks.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { provenanceWarnings } from "../../src/policy/compile/provenance.ts";
@@ -29,6 +24,8 @@ import {
   testdata,
   toolFrom,
 } from "./harness.ts";
+import { type NaiveKnowledge, type NaiveProvenanceRule, naiveUntrusted } from "./naive-provenance.ts";
+import { readNaively } from "./naive-reading.ts";
 
 const SCHEMA: JsonObject = {
   type: "object",
@@ -477,7 +474,7 @@ describe("provenance rules", () => {
           contractLiterals: () => literals,
         });
         const knowledge = naiveKnowledgeFrom(told, literals);
-        const around = { knowledge, listOf: (name: string) => NAMED_LISTS.get(name), read: readArgument };
+        const around = { knowledge, listOf: (name: string) => NAMED_LISTS.get(name), read: readNaively };
         const wanted = naiveUntrusted(rule, SCHEMA, args, around);
         expect(reasons.map(({ argument }) => argument)).to.deep.equal(wanted);
         for (const { message } of reasons)

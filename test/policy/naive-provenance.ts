@@ -1,12 +1,13 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import type { NamedList } from "../../policy/lists/named-list.ts";
-import type { ArgumentValue, readArgument } from "../../provenance/read-argument.ts";
-import type { ObservedSource, ValueKind } from "../../provenance/sources.ts";
-import { naiveListed } from "./naive-lists.ts";
-import { trimmed } from "./naive-patterns.ts";
+import { naiveListed } from "../../src/dryrun/naive/naive-lists.ts";
+import { trimmed } from "../../src/dryrun/naive/naive-patterns.ts";
+import type { NamedList } from "../../src/policy/lists/named-list.ts";
+import type { ArgumentValue, readArgument } from "../../src/provenance/read-argument.ts";
+import type { ObservedSource, ValueKind } from "../../src/provenance/sources.ts";
 
 /*
- * Provenance rules once more, from plain lists of what was seen. Only the reading of single values is shared with the compiled rules.
+ * Provenance rules once more, from plain lists of what was seen. How single values are read is given: as the compiled rules read
+ * them, or as `readNaively` does.
  */
 
 /** A provenance rule as it is written. */
