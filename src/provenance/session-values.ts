@@ -165,23 +165,48 @@ export class SessionValues implements SessionKnowledge {
 
   /** Returns the values with what `fit` gave. */
   with({ row, dropped, isFull }: Addition): SessionValues {
-    const gone = new Set(dropped);
-    const kept = this.rows.map((each) => (gone.has(each.seq) ? { ...each, digests: {} } : each));
-    const rows = [...kept, row];
-    if (gone.size > 0 || this.#runs.length >= MAX_RUNS) return SessionValues.from(this.key, rows, isFull);
+    const before = dropped.length === 0 ? this : this.#without(new Set(dropped));
     const added = originsOf(row);
-    const count = this.count + digestCount(row);
-    const runs = added.length === 0 ? this.#runs : [...this.#runs, runFrom(added, this.#origins.length)];
-    return new SessionValues(this.key, { isFull, rows, count }, [...this.#origins, ...added], runs);
+    const runs = added.length === 0 ? before.#runs : [...before.#runs, runFrom(added, before.#origins.length)];
+    return new SessionValues(
+      this.key,
+      { isFull, rows: [...before.rows, row], count: before.count + digestCount(row) },
+      [...before.#origins, ...added],
+      runs.length > MAX_RUNS ? [mergeAll(runs)] : runs,
+    );
+  }
+
+  /** Returns the values without those of some rows, which stay as empty ones. */
+  #without(gone: ReadonlySet<number>): SessionValues {
+    const rows = this.rows.map((row) => (gone.has(row.seq) ? { ...row, digests: {} } : row));
+    const origins = this.#origins.filter(({ row }) => !gone.has(row.seq));
+    let tag = 0;
+    const tags = Int32Array.from(this.#origins, ({ row }) => (gone.has(row.seq) ? -1 : tag++));
+    const runs = this.#runs.map((run) => retagged(run, tags)).filter(({ high }) => high.length > 0);
+    const count = runs.reduce((sum, { high }) => sum + high.length, 0);
+    return new SessionValues(this.key, { isFull: true, rows, count }, origins, runs);
   }
 
   #withoutKnown(source: KeptSource, digests: Buffer): Buffer {
-    const fresh: Buffer[] = [];
-    for (let at = 0; at < digests.length; at += DIGEST_BYTES) {
-      const digest = digests.subarray(at, at + DIGEST_BYTES);
-      if (!this.#originsOf(digest).some((origin) => origin.source === source)) fresh.push(digest);
+    const wanted = runOf(digests, 0);
+    const isKnown = new Uint8Array(wanted.high.length);
+    for (const run of this.#runs) {
+      // Both are sorted.
+      for (let at = 0, place = 0; at < wanted.high.length && place < run.high.length; ) {
+        const difference = compare(wanted, at, run, place);
+        if (difference === 0 && this.#origins[run.tags[place] as number]?.source === source) isKnown[at] = 1;
+        if (difference < 0) at++;
+        else place++;
+      }
     }
-    return fresh.length * DIGEST_BYTES === digests.length ? digests : Buffer.concat(fresh);
+    const fresh = Buffer.alloc(digests.length);
+    let end = 0;
+    for (let at = 0; at < wanted.high.length; at++) {
+      if (isKnown[at] === 1) continue;
+      end = fresh.writeUInt32BE(wanted.high[at] as number, end);
+      end = fresh.writeUInt32BE(wanted.low[at] as number, end);
+    }
+    return fresh.subarray(0, end);
   }
 
   #originsOf(digest: Buffer): readonly Origin[] {
@@ -201,7 +226,11 @@ function originsOf(row: ObservedRow): Origin[] {
 
 /** Merges the digests of some origins, whose tags begin at a number. */
 function runFrom(origins: readonly Origin[], firstTag: number): Run {
-  let runs = origins.map(({ row, source }, index) => runOf(row.digests[source] as Buffer, firstTag + index));
+  return mergeAll(origins.map(({ row, source }, index) => runOf(row.digests[source] as Buffer, firstTag + index)));
+}
+
+function mergeAll(all: readonly Run[]): Run {
+  let runs = all;
   while (runs.length > 1) {
     const merged: Run[] = [];
     for (let index = 0; index < runs.length; index += 2) {
@@ -235,7 +264,7 @@ function mergeRuns(one: Run, other: Run): Run {
   let left = 0;
   let right = 0;
   for (let at = 0; at < merged.high.length; at++) {
-    const isLeft = right === other.high.length || (left < one.high.length && !isAfter(one, left, other, right));
+    const isLeft = right === other.high.length || (left < one.high.length && compare(one, left, other, right) <= 0);
     const [from, place] = isLeft ? [one, left++] : [other, right++];
     merged.high[at] = from.high[place] as number;
     merged.low[at] = from.low[place] as number;
@@ -244,10 +273,24 @@ function mergeRuns(one: Run, other: Run): Run {
   return merged;
 }
 
-function isAfter(one: Run, left: number, other: Run, right: number): boolean {
-  const difference = (one.high[left] as number) - (other.high[right] as number);
-  return difference > 0 || (difference === 0 && (one.low[left] as number) > (other.low[right] as number));
+/** Gives the digests of a run other tags, and leaves out those whose tag becomes -1. */
+function retagged({ high, low, tags }: Run, others: Int32Array): Run {
+  const run = createRun(high.length);
+  let size = 0;
+  for (let place = 0; place < high.length; place++) {
+    const tag = others[tags[place] as number] as number;
+    if (tag < 0) continue;
+    run.high[size] = high[place] as number;
+    run.low[size] = low[place] as number;
+    run.tags[size++] = tag;
+  }
+  return { high: run.high.slice(0, size), low: run.low.slice(0, size), tags: run.tags.slice(0, size) };
 }
+
+/** Compares digests of two runs: negative if the first one's comes first. */
+const compare = (one: Run, left: number, other: Run, right: number): number =>
+  (one.high[left] as number) - (other.high[right] as number) ||
+  (one.low[left] as number) - (other.low[right] as number);
 
 function tagsIn({ high, low, tags }: Run, wantedHigh: number, wantedLow: number): number[] {
   let first = 0;
