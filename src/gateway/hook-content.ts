@@ -1,10 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { JsonFault, readJson } from "../json/read-json.ts";
 import { isJsonObject, ownValue } from "../policy/json-value.ts";
-import { contentFrom, contentOfTool, type ResultContent } from "./result-content.ts";
-
-/** Bounds of a text that is read as the JSON of blocks. Nothing in a text beyond them is trusted. */
-const BOUNDS = { maxDepth: 64, maxValues: 1_048_576 };
+import { contentFrom, contentOfTool, type ResultContent, TEXT_BOUNDS } from "./result-content.ts";
 
 /** Returns the text that a model reads of the event after a tool; undefined if it holds none. */
 export async function contentOfEvent(event: JsonObject): Promise<ResultContent | undefined> {
@@ -20,17 +17,17 @@ export async function contentOfEvent(event: JsonObject): Promise<ResultContent |
 /** Returns the text of what a tool answered: of an MCP server's tool its blocks, of any other its text, or its JSON. */
 function contentOfAnswer(answer: JsonValue | undefined): Promise<ResultContent | undefined> {
   if (Array.isArray(answer) && answer.every(isBlock)) return contentOfTool({ content: answer });
-  if (answer === undefined || !isJsonObject(answer)) return contentFrom([answer], false);
+  if (answer === undefined || !isJsonObject(answer)) return contentFrom(answer, false);
   if (isOfServer(answer)) return contentOfTool(answer);
   const { isError = false, ...members } = answer;
-  return contentFrom(Object.keys(members).length === 0 ? [] : [members], isError === true);
+  return contentFrom(Object.keys(members).length === 0 ? undefined : members, isError === true);
 }
 
 /** Tests for the JSON of an MCP server's blocks, as which earlier hooks send a long answer without saying so. */
 async function isTextOfBlocks(text: string): Promise<boolean> {
   if (!/^\s*[[{]/u.test(text)) return false;
   try {
-    const value = (await readJson(text, BOUNDS)) as JsonValue;
+    const value = (await readJson(text, TEXT_BOUNDS)) as JsonValue;
     return Array.isArray(value) ? value.some(isBlock) : isJsonObject(value) && isOfServer(value);
   } catch (error) {
     if (error instanceof JsonFault) return false;

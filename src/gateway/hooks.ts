@@ -284,7 +284,7 @@ export class CodingAgentHooks {
       const [prompt, id] = [ownValue(event, "prompt"), clientSessionOf(event)];
       if (typeof prompt !== "string") throw invalidField("prompt", "is required, as text");
       if (id === undefined) throw invalidField("session_id", "must name the session of the client, as text");
-      const content = await contentFrom([prompt], false);
+      const content = await contentFrom(prompt, false);
       if (content === undefined) return NOTHING;
       const sessionId = await sessions.sessionOf(caller, { client, id });
       const isCut = content.isCut || ownValue(event, "is_cut") === true;

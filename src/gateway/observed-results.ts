@@ -23,7 +23,7 @@ export interface ObservedResultsOptions {
 export type ObservedExchange = Pick<Exchange, "caller" | "server" | "session" | "namedSession" | "generation">;
 
 /** Call whose result a session observes. It ends when nobody waits for the result. */
-type ObservedCall = Pick<OpenCall, "method" | "ending">;
+type ObservedCall = Pick<OpenCall, "method" | "uri" | "ending">;
 
 /** Methods whose responses no model reads as the result of a call. */
 const UNREAD_METHODS: readonly string[] = ["completion/complete", "resources/subscribe", "subscriptions/listen"];
@@ -67,7 +67,7 @@ export class ObservedResults {
     const sessionId = sessionIdOf(exchange);
     if (sessionId === undefined) return undefined;
     return async (response) => {
-      const content = await contentOfResponse(call.method, response);
+      const content = await contentOfResponse(call, response);
       // A task has begun, or the server asks first: the result comes later.
       const isFinal = response.error !== undefined || isComplete(response);
       try {
@@ -88,7 +88,7 @@ export class ObservedResults {
    */
   async observeText(exchange: ObservedExchange, call: ObservedCall, text: string): Promise<void> {
     const sessionId = sessionIdOf(exchange);
-    const content = await contentFrom([text], true);
+    const content = await contentFrom(text, true);
     if (sessionId === undefined || content === undefined) return;
     try {
       await this.#observe(exchange, sessionId, undefined, content, call);

@@ -1,8 +1,10 @@
+import type { JsonValue } from "@bufbuild/protobuf";
 import type { IdleThing, Portion, SharedPot } from "../async/shared-pot.ts";
 import { endAuthority } from "../authority/existing-authority.ts";
 import { createAuthority } from "../authority/new-authority.ts";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
+import { ownValue } from "../policy/json-value.ts";
 import type { McpServer } from "../registry/mcp-servers.ts";
 import type { StoreLog } from "../store/migrate.ts";
 import { errorTypeOf, type Span } from "../tracing/tracing.ts";
@@ -26,6 +28,8 @@ export class OpenCall {
   span: Span | undefined;
   readonly id: RpcId;
   readonly method: string;
+  /** Address of the resource that it asks for. */
+  readonly uri: JsonValue | undefined;
   /** Aborts with the reason when the client cancels the call, its key ends, or the service closes. */
   ending: AbortController;
   /** Called once the server has answered. */
@@ -51,9 +55,10 @@ export class OpenCall {
   /** True once the server has answered the call. */
   isAnswered = false;
 
-  constructor({ id, method }: RpcRequest, ending: AbortController, transform: OpenCall["transform"] = passThrough) {
-    this.id = id;
-    this.method = method;
+  constructor(request: RpcRequest, ending: AbortController, transform: OpenCall["transform"] = passThrough) {
+    this.id = request.id;
+    this.method = request.method;
+    this.uri = ownValue(request.params ?? {}, "uri");
     this.ending = ending;
     this.transform = transform;
   }

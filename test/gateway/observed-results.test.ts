@@ -129,7 +129,7 @@ describe("results through the gateway", () => {
           { type: "resource", resource: { uri: "file:///a", text: "inside" } },
         ],
       },
-      content: "inside",
+      content: 'inside\nfile:///a\n{"uri":"file:///a"}',
     },
     {
       what: "a link to a resource",
@@ -149,7 +149,12 @@ describe("results through the gateway", () => {
     {
       what: "a result that pretends to hold another",
       result: { content: [text("seen")], result: { hidden: "unseen" } },
-      content: 'unseen\n{"hidden":"unseen"}\nseen',
+      content: 'unseen\n{"result":{"hidden":"unseen"}}\nseen',
+    },
+    {
+      what: "a result in the form of an earlier protocol",
+      result: { toolResult: "from eve@evil.example" },
+      content: '{"toolResult":"from eve@evil.example"}',
     },
   ];
   for (const { what, result, content } of SHAPES)
