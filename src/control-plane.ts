@@ -69,6 +69,7 @@ import { NotificationSender } from "./notification/sender.ts";
 import { SlackInbox } from "./notification/slack-inbox.ts";
 import { EndedSessions } from "./observation/ended-sessions.ts";
 import { Extractor } from "./observation/extractor.ts";
+import { ObservationMetrics } from "./observation/metrics.ts";
 import { createObserve, type Observe } from "./observation/observe.ts";
 import { StoredSessionKeys } from "./observation/session-keys.ts";
 import { LongChecker } from "./policy/long/checker.ts";
@@ -726,7 +727,13 @@ async function createParts(options: ControlPlaneOptions): Promise<Parts> {
   });
   const checker = new LongChecker();
   const extractor = new Extractor();
-  const observe = createObserve({ pool: database.pool, keys: sessionKeys, extractor });
+  const observe = createObserve({
+    pool: database.pool,
+    keys: sessionKeys,
+    extractor,
+    log: quietLog,
+    metrics: new ObservationMetrics(metrics),
+  });
   const endedSessions = new EndedSessions({ pool: database.pool, now: () => logs.clock.now(), log: quietLog });
   const decisionMetrics = new DecisionMetrics(metrics);
   const intercept = createIntercept({ logs, guard, checker, tracing, metrics: decisionMetrics });

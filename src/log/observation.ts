@@ -1,7 +1,7 @@
-import { createHash } from "node:crypto";
+import { createSecretKey } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { ControlPlaneError, ErrorReason } from "../errors.ts";
-import { DIGEST_BYTES } from "../provenance/digests.ts";
+import { DIGEST_BYTES, digestOf } from "../provenance/digests.ts";
 import type { ToolProvenance } from "../provenance/result-values.ts";
 import { type Addition, type ObservedRow, SessionValues } from "../provenance/session-values.ts";
 import { OBSERVED_SOURCES, type ObservedSource } from "../provenance/sources.ts";
@@ -30,9 +30,11 @@ export interface Observation {
   readonly declared: ToolProvenance | undefined;
   /** Key of the session. */
   readonly key: Buffer;
+  /** Digest of the content, as `contentDigestOf` gives it. */
+  readonly contentDigest: string;
   /** Sorted digests by source. */
   readonly digests: Readonly<Partial<Record<ObservedSource, Buffer>>>;
-  /** True if the content was too long to be read: the session is full from then on. */
+  /** True if the content is not whole, or could not be read as a whole: the session is full from then on. */
   readonly isCut: boolean;
 }
 
@@ -73,15 +75,12 @@ const MAX_OBSERVATIONS = 2_000;
 /** Observations beside them that are prompts, so that no flood of results keeps a prompt out. */
 const MAX_PROMPTS_BESIDE = 200;
 
-/** Returns the SHA-256 of digests by source, lower-case hexadecimal. */
-export function valuesDigestOf(digests: Observation["digests"]): string {
-  const hash = createHash("sha256");
-  for (const source of OBSERVED_SOURCES) {
-    hash.update(`${source} ${digests[source]?.length ?? 0}\n`);
-    hash.update(digests[source] ?? "");
-  }
-  return hash.digest("hex");
-}
+/**
+ * Returns the keyed digest of a content, lower-case hexadecimal, by which a session knows it again, however its values were read. No
+ * value has the same text, so that the log does not show a content that is a value.
+ */
+export const contentDigestOf = (key: Uint8Array, content: string, isCut: boolean): string =>
+  digestOf(createSecretKey(key), `content\u0000${isCut ? "cut" : "whole"}\u0000${content}`).toString("hex");
 
 /** An observation at its turn: already in the log, or what it adds to its session. */
 export type Observed =
@@ -100,7 +99,7 @@ export type Observed =
  * result that was observed.
  */
 export function observe(state: WorkspaceState, observation: Observation, place: DecisionPlace): Observed {
-  const { sessionId, agentId, key, digests, source, decisionId, tool } = observation;
+  const { sessionId, agentId, key, digests, source, decisionId, tool, contentDigest } = observation;
   const session = state.authority.get(sessionId);
   if (session?.sealed.kind !== "session" || session.sealed.agent_id !== agentId || !isInForce(session, place.atMs))
     throw sessionEnded(sessionId);
@@ -108,15 +107,11 @@ export function observe(state: WorkspaceState, observation: Observation, place: 
     throw promptFromOperator();
   const before = state.sessions.get(sessionId);
   const values = before ?? SessionValues.from(key, [], false);
-  const valuesDigest = valuesDigestOf(digests);
-  // Content that was cut makes its session full, which what was observed before did not.
-  const isNewlyCut = observation.isCut && !values.isFull;
   const earlier = decisionId === undefined ? undefined : values.row(observationIdOf(decisionId));
-  if (earlier !== undefined && (earlier.valuesDigest !== valuesDigest || isNewlyCut))
-    throw observationExists(decisionId as string);
+  if (earlier !== undefined && earlier.valuesDigest !== contentDigest) throw observationExists(decisionId as string);
   const same =
-    decisionId === undefined && !isNewlyCut
-      ? values.rows.find((row) => row.kind === source && row.valuesDigest === valuesDigest)
+    decisionId === undefined
+      ? values.rows.find((row) => row.kind === source && row.valuesDigest === contentDigest)
       : earlier;
   if (same !== undefined) return { kind: "known", sealed: sealedFrom(same, values.isFull, true) };
   const hasRoom = values.rows.length < MAX_OBSERVATIONS + (source === "prompt" ? MAX_PROMPTS_BESIDE : 0);
@@ -128,7 +123,7 @@ export function observe(state: WorkspaceState, observation: Observation, place: 
     observationId,
     kind: source,
     tool,
-    valuesDigest,
+    valuesDigest: contentDigest,
     digests: isDeclared(state, observation) ? digests : untrustedOnly(digests),
   };
   const fitted = hasRoom ? values.fit(draft) : leftOut(draft);

@@ -1,13 +1,15 @@
 import type { Pool } from "pg";
 import { ErrorReason, notFound } from "../errors.ts";
-import { promptFromOperator, type SealedObservation, sessionEnded } from "../log/observation.ts";
+import { contentDigestOf, promptFromOperator, type SealedObservation, sessionEnded } from "../log/observation.ts";
 import { readReceipt } from "../log/read-receipts.ts";
 import type { DecisionReceipt } from "../log/receipts.ts";
 import type { WorkspaceLog } from "../log/writer.ts";
 import { argumentsFrom } from "../policy/names.ts";
 import type { ToolProvenance } from "../provenance/result-values.ts";
+import type { StoreLog } from "../store/migrate.ts";
 import type { ContentJob } from "./content-values.ts";
 import type { Extractor } from "./extractor.ts";
+import type { ObservationMetrics } from "./metrics.ts";
 import type { StoredSessionKeys } from "./session-keys.ts";
 
 /** Content that a session observes. */
@@ -40,7 +42,9 @@ export interface ObserveCaller {
 export interface ObserveParts {
   readonly pool: Pool;
   readonly keys: StoredSessionKeys;
-  readonly extractor: Extractor;
+  readonly extractor: Pick<Extractor, "digestsOf">;
+  readonly log: StoreLog;
+  readonly metrics: ObservationMetrics;
 }
 
 /** Tells a session what its agent was asked or read. Resolves once it is durable. */
@@ -50,9 +54,9 @@ export type Observe = (log: WorkspaceLog, command: ObserveCommand, caller: Obser
  * Creates the use case. It rejects with SESSION_ENDED, DECISION_NOT_FOUND, OBSERVATION_EXISTS, PROMPT_FROM_OPERATOR, OVERLOADED,
  * CANCELLED and STORE_UNAVAILABLE. A content that takes too long to be read makes the session full.
  */
-export function createObserve({ pool, keys, extractor }: ObserveParts): Observe {
+export function createObserve({ pool, keys, extractor, log: serviceLog, metrics }: ObserveParts): Observe {
   return async (log, command, caller) => {
-    const { sessionId, source, decisionId, isCut } = command;
+    const { sessionId, source, decisionId, content, isCut } = command;
     const { workspaceId } = log;
     const agentId = await holderOf(log, sessionId, caller);
     if (source === "prompt" && caller.isAgent && log.promptFrom === "operator") throw promptFromOperator();
@@ -60,10 +64,15 @@ export function createObserve({ pool, keys, extractor }: ObserveParts): Observe 
     const declared = declarationFor(log, command, receipt);
     const key = await keys.keyOf(workspaceId, sessionId);
     const found = await extractor.digestsOf(
-      { key, source, content: command.content, ...trustedParts(command, receipt, declared) },
+      { key, source, content, ...trustedParts(command, receipt, declared) },
       { workspaceId, agentId },
       caller.signal,
     );
+    if (found === undefined) {
+      metrics.givenUp();
+      const details = { workspaceId, sessionId, characters: content.length };
+      serviceLog.warn(details, "the reading of an observed content was given up; its session is full");
+    }
     const observation = {
       sessionId,
       agentId,
@@ -74,6 +83,7 @@ export function createObserve({ pool, keys, extractor }: ObserveParts): Observe 
       tool: receipt?.body.action.tool,
       declared,
       key,
+      contentDigest: contentDigestOf(key, content, isCut),
       digests: found?.digests ?? {},
       isCut: isCut || found === undefined || found.isCut,
     };

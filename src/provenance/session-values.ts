@@ -25,7 +25,7 @@ export interface ObservedRow {
   readonly kind: ObservedKind;
   /** Tool in whose result the values stand; undefined for a prompt and for an approval. */
   readonly tool: string | undefined;
-  /** SHA-256 of all digests that were observed, also of those that are not kept, lower-case hexadecimal. */
+  /** Keyed digest of the content, lower-case hexadecimal; empty for an approval. */
   readonly valuesDigest: string;
   /** Sorted digests by source, joined; those of an approval under `approved`. */
   readonly digests: Readonly<Partial<Record<ObservedSource | "approved", Buffer>>>;

@@ -476,7 +476,7 @@ export type ControlChange =
       readonly decision_id?: string;
       /** Tool of that decision. */
       readonly tool?: string;
-      /** SHA-256 of the digests of all values, lower-case hexadecimal. */
+      /** Keyed digest of the content, lower-case hexadecimal. Of older entries the SHA-256 of the digests of all values. */
       readonly values_digest: string;
       /** Numbers of new values that are kept, by where they were seen. */
       readonly values: Readonly<Partial<Record<ObservedSource, number>>>;

@@ -129,7 +129,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // A grant is checked against what the grantor may do itself.
   authority: ["decision", "registry", "log", "state", "policy", "store", "errors.ts"],
   // Tells sessions what agents were asked and read: the log takes it at its turn, as it takes decisions.
-  observation: ["log", "state", "policy", "provenance", "store", "async", "errors.ts"],
+  observation: ["log", "state", "policy", "provenance", "store", "async", "metrics", "errors.ts"],
   // An edited action is decided again.
   escalation: [
     "decision",

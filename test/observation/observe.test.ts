@@ -1,10 +1,24 @@
 import { expect } from "chai";
+import { Registry } from "prom-client";
 import { Role } from "../../gen/agentcontrol/v1/access_pb.js";
 import { PromptSource } from "../../gen/agentcontrol/v1/admin_service_pb.js";
 import { ObservationSource } from "../../gen/agentcontrol/v1/enforcement_service_pb.js";
 import type { Caller } from "../../src/api/context.ts";
+import { doInTurns } from "../../src/async/work.ts";
+import { digestsOfContent } from "../../src/observation/content-values.ts";
+import type { Extractor } from "../../src/observation/extractor.ts";
+import { ObservationMetrics } from "../../src/observation/metrics.ts";
+import { createObserve } from "../../src/observation/observe.ts";
 import { until } from "../log/gate.ts";
-import { openWorkspace, type Replica, reasonOf, type TestWorkspace, withWorkspace } from "../support/harness.ts";
+import { SILENT_LOG } from "../support/database.ts";
+import {
+  createSessionKeys,
+  openWorkspace,
+  type Replica,
+  reasonOf,
+  type TestWorkspace,
+  withWorkspace,
+} from "../support/harness.ts";
 
 const { PROMPT, RESULT } = ObservationSource;
 
@@ -69,6 +83,38 @@ describe("what a session observes", () => {
     expect(state?.sessions.get(sessionId)?.sightingsOf("eve@evil.example")).to.deep.equal([
       { source: "untrusted", tool: "read_inbox" },
     ]);
+  });
+
+  it("is known again although one of two readings was given up, or what the tool declares has changed.", async () => {
+    const { pool } = test.database;
+    await test.tools.registerTool({ name: "find", inputSchema: { type: "object" } });
+    await test.tools.updateTool({ name: "find", provenance: { trustedFields: ["email"] } });
+    const registry = new Registry();
+    const warnings: unknown[] = [];
+    const whole: Pick<Extractor, "digestsOf"> = { digestsOf: (job) => doInTurns(digestsOfContent(job)) };
+    const failing = { digestsOf: async () => undefined };
+    const log = { ...SILENT_LOG, warn: (details: object) => warnings.push(details) };
+    const parts = { pool, keys: createSessionKeys(pool), log, metrics: new ObservationMetrics(registry) };
+    const content = '{"email": "carol@partners.example"}';
+    for (const [first, second] of [
+      [whole, failing],
+      [failing, whole],
+      [whole, whole],
+    ] as const) {
+      const { agentId, sessionId } = await begun();
+      const { decisionId } = await test.intercept({ agentId, actionType: "find", tool: "find", sessionId });
+      const tell = (extractor: typeof whole) => {
+        const command = { sessionId, source: "result", decisionId, content, isError: false, isCut: false } as const;
+        const caller = { keyId: "key_1", agentId: null, isAgent: false, isOver: () => false };
+        return createObserve({ ...parts, extractor })(test.log, command, caller);
+      };
+      const sealed = await tell(first);
+      expect(sealed).to.deep.include({ isReplayed: false, isFull: first === failing });
+      if (second === first) await test.tools.updateTool({ name: "find", provenance: {} });
+      expect(await tell(second)).to.deep.equal({ ...sealed, isReplayed: true });
+    }
+    expect(warnings).to.have.length(2);
+    expect(await registry.metrics()).to.match(/^acp_observations_unread_total 2$/m);
   });
 
   it("is looked up or made by the agent where the tool's registration says so, of an allowed call that did not fail.", async () => {

@@ -75,6 +75,7 @@ import { listenForWakeUps, type WakeUps } from "../../src/log/wake-ups.ts";
 import { createWorkspaceLogs, type WorkspaceLogs } from "../../src/log/workspace-logs.ts";
 import type { WorkspaceLog } from "../../src/log/writer.ts";
 import { Extractor } from "../../src/observation/extractor.ts";
+import { ObservationMetrics } from "../../src/observation/metrics.ts";
 import { createObserve } from "../../src/observation/observe.ts";
 import { StoredSessionKeys } from "../../src/observation/session-keys.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
@@ -236,7 +237,7 @@ function clientOf<S extends DescService>(
 }
 
 /** Keys of sessions, encrypted under a secret that all replicas of a test share. */
-const createSessionKeys = (pool: Database["pool"]) =>
+export const createSessionKeys = (pool: Database["pool"]) =>
   new StoredSessionKeys({ pool, encryptor: createEncryptor("a secret of tests that is long enough") });
 
 /** Callers without a stored key, by keys that stand for them. */
@@ -269,7 +270,13 @@ function servicesOf(
     createDryRunService({ logs, pool, checker, database, questions, sessionKeys }),
     createEnforcementService({
       intercept: createIntercept({ logs, guard, checker }),
-      observe: createObserve({ pool, keys: sessionKeys, extractor: new Extractor() }),
+      observe: createObserve({
+        pool,
+        keys: sessionKeys,
+        extractor: new Extractor(),
+        log: SILENT_LOG,
+        metrics: new ObservationMetrics(new Registry()),
+      }),
       logs,
       pool,
       heartbeatMs,

@@ -1,5 +1,5 @@
 import type { Work } from "../../async/work.ts";
-import { observe } from "../../log/observation.ts";
+import { contentDigestOf, observe } from "../../log/observation.ts";
 import { type ContentJob, digestsOfContent } from "../../observation/content-values.ts";
 import { argumentsFrom } from "../../policy/names.ts";
 import type { ToolSchema } from "../../policy/types.ts";
@@ -61,8 +61,10 @@ export class SessionMemory {
     const { workspaceId, seq, lastAtMs: atMs } = this.#state;
     const teller = { sessionId: REPLAYED_SESSION, agentId: this.#agentId, by: "", isByAgent: false };
     const observation = { ...teller, source, decisionId, tool, declared: job.declared };
+    const contentDigest = contentDigestOf(KEY, content, isCut);
+    const told = { ...observation, key: KEY, contentDigest, digests: found.digests, isCut };
     const place = { workspaceId, seq, atMs, previousRoot: "", previousSize: 0 };
-    const observed = observe(this.#state, { ...observation, key: KEY, digests: found.digests, isCut }, place);
+    const observed = observe(this.#state, told, place);
     if (observed.kind === "new") this.#put(observed.after);
   }
 
