@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 import unittest
 from typing import Any, Optional
 
@@ -10,7 +11,7 @@ import agent_control_plane as acp
 from agent_control_plane.proto import authority_service_pb2, authority_service_pb2_grpc
 from agent_control_plane.proto import enforcement_service_pb2 as enforcement
 from agent_control_plane.proto import enforcement_service_pb2_grpc
-from harness import ADMIN, KEY, URL, decisions_of, register_agent
+from harness import ADMIN, KEY, URL, decisions_of, register_agent, revoke
 from test_outcomes import Refusing
 
 
@@ -95,6 +96,81 @@ class ObservationTest(unittest.TestCase):
         with acp.Client(URL, KEY) as client:
             with self.assertRaises(acp.ResultWithheldError):
                 client.guard(**self.options)(lambda: object())()
+
+    def test_a_withheld_error_stands_in_no_traceback(self) -> None:
+        def fail() -> None:
+            raise LookupError("swordfish")
+
+        async def fail_in_asyncio(url: str) -> None:
+            async with acp.AsyncClient(url, KEY, timeout=1) as client:
+                await client.guard(**self.options)(fail)()
+
+        with Refusing("Observe") as proxy, acp.Client(proxy.url, KEY, timeout=1) as client:
+            for call in (client.guard(**self.options)(fail), lambda: asyncio.run(fail_in_asyncio(proxy.url))):
+                try:
+                    call()
+                except acp.ResultWithheldError:
+                    self.assertNotIn("swordfish", traceback.format_exc())
+                else:
+                    self.fail("nothing was withheld")
+
+    def test_a_stop_is_raised_although_the_key_has_ended(self) -> None:
+        def read(stop: acp.StopSignal) -> str:
+            revoke(self.options["agent_id"])
+            self.assertTrue(stop.wait(60))
+            return "swordfish"
+
+        def fail(stop: acp.StopSignal) -> str:
+            raise LookupError(read(stop))
+
+        def heed(stop: acp.StopSignal) -> None:
+            read(stop)
+            stop.raise_if_set()
+
+        async def read_in_asyncio(key: str, function: Any) -> None:
+            async def stubborn(stop: acp.StopSignal) -> Any:
+                revoke(self.options["agent_id"])
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    return function(stop)
+
+            async with acp.AsyncClient(URL, key, timeout=1) as client:
+                await client.guard(**self.options, stop_argument="stop")(stubborn)()
+
+        authority = ADMIN.stub(authority_service_pb2_grpc.AuthorityServiceStub)
+        for in_asyncio in (False, True):
+            for function in (read, fail, heed):
+                with self.subTest(function.__name__, in_asyncio=in_asyncio):
+                    agent_id = register_agent()
+                    self.options |= {"agent_id": agent_id, "session_id": begin_session(agent_id)}
+                    request = authority_service_pb2.CreateCredentialRequest(agent_id=agent_id)
+                    key = authority.CreateCredential(request).secret
+                    with self.assertRaises(acp.AgentStoppedError):
+                        if in_asyncio:
+                            asyncio.run(read_in_asyncio(key, function))
+                        else:
+                            with acp.Client(URL, key, timeout=1) as client:
+                                client.guard(**self.options, stop_argument="stop")(function)()
+
+    def test_a_cancelled_call_keeps_what_its_function_came_to(self) -> None:
+        with Refusing("Observe") as proxy, acp.Client(URL, KEY) as client, acp.Client(proxy.url, KEY, timeout=1) as deaf:
+            cancel = acp.StopSignal()
+
+            def read() -> str:
+                cancel.set()
+                return "from eve@evil.example"
+
+            self.assertEqual(client.guard(**self.options, cancel=cancel)(read)(), "from eve@evil.example")
+            self.assert_knows("from eve@evil.example", last_decision(self.agent))
+            again = acp.StopSignal()
+
+            def heed(stop: acp.StopSignal) -> None:
+                again.set()
+                stop.raise_if_set()
+
+            with self.assertRaises(acp.CallCancelledError):
+                deaf.guard(**self.options, cancel=again, stop_argument="stop")(heed)()
 
     def test_a_result_counts_although_another_was_told_before(self) -> None:
         def read() -> str:

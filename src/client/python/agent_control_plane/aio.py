@@ -35,7 +35,7 @@ from ._guarded_call import Binding, Guarding
 from ._observed_content import observe_request
 from ._options import DEFAULT_TIMEOUT, address_from, check_api_key, check_positive
 from ._wait_options import DEFAULT_ESCALATION_POLL_INTERVAL, DEFAULT_ESCALATION_TIMEOUT, WaitOptions
-from .errors import AgentBlockedError
+from .errors import AgentBlockedError, AgentStoppedError
 from .results import (
     Action,
     ClaimResult,
@@ -311,16 +311,21 @@ class AsyncClient:
             if isinstance(permitted, PendingApproval):
                 return permitted
             ending = Ending()
+            result: Any = None
+            raised: Optional[BaseException] = None
             try:
                 result = await run(self.watch, function, settings, permitted.arguments, ending)
             except GeneratorExit:
                 raise
-            except BaseException:
-                await report_end(wire, permitted.call, permitted.claimed, ending)
-                await observe_end(wire, permitted.call, permitted.claimed, ending)
-                raise
+            except BaseException as error:
+                raised = error
             await report_end(wire, permitted.call, permitted.claimed, ending)
-            await observe_end(wire, permitted.call, permitted.claimed, ending)
+            # What a stopped call came to is discarded.
+            if not isinstance(raised, AgentStoppedError):
+                # INVARIANT: outside of the handler, so that no traceback of a `ResultWithheldError` shows the error that it withholds.
+                await observe_end(wire, permitted.call, permitted.claimed, ending)
+            if raised is not None:
+                raise raised
             return result
 
         if settings.stop_argument is not None:

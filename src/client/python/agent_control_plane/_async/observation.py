@@ -23,23 +23,32 @@ async def call_observe(wire: AsyncWire, request: enforcement.ObserveRequest, tim
 async def observe_end(wire: AsyncWire, call: GuardedCall, claimed: Optional[InterceptResult], ending: Ending) -> None:
     """Tells the session of a call what its function returned, or the text of its error, if the call has `observe`.
 
-    Does nothing without a session, for a call that ran unchecked, and for a session that has ended, in which nothing is decided any
-    more. Raises a `ResultWithheldError` if it fails.
+    Does nothing without a session, for a call that ran unchecked, for the error with which the function was told to stop, and for a
+    session that has ended, in which nothing is decided any more. Goes on if the caller cancels. Raises a `ResultWithheldError` if it
+    fails.
     """
     settings = call.settings
     session_id = settings.session_id
     if not settings.observe or session_id is None or claimed is None or not ending.is_over:
         return
-    if ending.error is not None and not isinstance(ending.error, Exception):
+    failure = ending.error
+    if failure is not None and (not isinstance(failure, Exception) or (ending.stop and failure is ending.stop.error)):
         return
-    decision_id = claimed.decision_id
-    try:
-        is_error = ending.error is not None
-        content = error_text(ending.error) if ending.error is not None else result_text(ending.result)
-        if content:
-            await _tell(wire, observe_request(session_id, "result", content, decision_id, is_error), call.guarding.timeout)
-    except Exception as error:
-        raise ResultWithheldError(settings.action_type, decision_id, session_id, error) from error
+    told_id, decision_id = session_id, claimed.decision_id
+    faults: list[Exception] = []
+
+    async def observe(last: AsyncWire) -> None:
+        try:
+            content = result_text(ending.result) if failure is None else error_text(failure)
+            if content:
+                request = observe_request(told_id, "result", content, decision_id, failure is not None)
+                await _tell(last, request, call.guarding.timeout)
+        except Exception as fault:
+            faults.append(fault)
+
+    await wire.deliver(observe)
+    if faults:
+        raise ResultWithheldError(settings.action_type, decision_id, told_id, faults[0]) from faults[0]
 
 
 async def _tell(wire: AsyncWire, request: enforcement.ObserveRequest, timeout: float) -> None:
