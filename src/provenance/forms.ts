@@ -89,6 +89,6 @@ export function foldersOf(path: string): readonly string[] {
 export function urlForm(text: string): string | undefined {
   const form = textForm(text);
   if (form === undefined) return undefined;
-  const whole = SCHEME.test(form) ? form.replace(/#.*$/, "") : form;
+  const whole = SCHEME.test(form) ? form.replace(/#\S*$/, "") : form;
   return whole.replace(/\/$/, "") || undefined;
 }

@@ -62,6 +62,7 @@ const FOREIGN: readonly (readonly [kind: ValueKind, prompt: string, values: read
     ],
   ],
   ["path", "Answer yes / no", ["/", "/etc/..", "//"]],
+  ["resource", "Open https://good.com/page", ["https://good.com/page# ; rm x", "https://good.com/page?x"]],
   ["resource", "Archive the report of user 7", ["report#evil", "USER#eve", "$7%", "7.0", "#", "/", "report?x"]],
   [
     "number",
