@@ -47,7 +47,7 @@ export interface DecidedRequestsOptions {
   readonly lists: DefinitionLists;
   readonly forwarding: Forwarding;
   readonly ends: Pick<McpEnds, "endOf">;
-  readonly observed: Pick<ObservedResults, "stepOf">;
+  readonly observed: Pick<ObservedResults, "assertOwn" | "stepOf">;
   readonly logs: Pick<WorkspaceLogs, "of">;
   readonly metrics: Registry;
 }
@@ -104,10 +104,21 @@ export class DecidedRequests {
     if (exchange.endpoint.continues?.(request.method, continued.params ?? {}) === true) {
       const ended = await ends.endOf(caller);
       if (ended !== undefined) throw ended;
-      call.outcome = forwarding.takeWaiting(exchange, continued);
-      // Its decision is the one of the first round, which the server keeps.
-      call.observe = observed.stepOf(exchange, call, undefined);
-      return forwarding.forward(exchange, continued, call);
+      await observed.assertOwn(exchange);
+      const waiting = forwarding.takeWaiting(exchange, continued);
+      call.outcome = waiting?.outcome;
+      // Its decision is the one of the first round, which the server keeps, whose session observes every round.
+      const first = { ...exchange, namedSession: waiting?.namedSession ?? exchange.namedSession };
+      const sessions = new Set([first.namedSession, exchange.namedSession]);
+      const steps = [...sessions].map((namedSession) =>
+        observed.stepOf({ ...exchange, namedSession }, call, undefined),
+      );
+      call.observe = async (response) => {
+        let given = response;
+        for (const step of steps) given = (await step?.(given)) ?? given;
+        return given;
+      };
+      return forwarding.forward(first, continued, call);
     }
     const { tool, isTool, arguments: args } = subject;
     const review: ToolCall["review"] = isTool ? (age) => lists.tool(exchange, params, tool, age) : undefined;

@@ -100,6 +100,13 @@ const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
 /** Calls that wait for input of stateless clients: at most as many as sessions for these clients hold. */
 const MAX_WAITING = 32_768;
 
+/** Call of a stateless client that waits for input. */
+interface WaitingCall {
+  readonly outcome: CallOutcome | undefined;
+  /** Session in which the call was decided. */
+  readonly namedSession: string | undefined;
+}
+
 const waitingKey = ({ workspaceId, agentId }: McpCaller, state: JsonValue | undefined): string =>
   JSON.stringify([workspaceId, agentId, state ?? null]);
 
@@ -109,8 +116,8 @@ export class Forwarding {
   readonly #answers: SharedPot;
   readonly #onMethod: (exchange: Exchange, method: string) => void;
   readonly #seconds: HistogramSeries;
-  /** Outcomes of calls that wait for input, by `requestState`. Those of calls that never go on are forgotten. */
-  readonly #waiting = new LRUCache<string, CallOutcome>({ maxSize: MAX_WAITING, sizeCalculation: () => 1 });
+  /** Calls that wait for input, by `requestState`. Those that never go on are forgotten. */
+  readonly #waiting = new LRUCache<string, WaitingCall>({ maxSize: MAX_WAITING, sizeCalculation: () => 1 });
 
   /** `onMethod` hears the method of every request and notification of a server. */
   constructor(options: ForwardingOptions, onMethod: (exchange: Exchange, method: string) => void) {
@@ -264,19 +271,19 @@ export class Forwarding {
    * Reports how a call ended by its response. A call at a server with sessions that asks a stateless client for input is still open
    * there, and goes on with the request that `takeWaiting` gets.
    */
-  #noteEnd({ endpoint, caller }: Exchange, { outcome }: OpenCall, response: RpcResponse): void {
+  #noteEnd({ endpoint, caller, namedSession }: Exchange, { outcome }: OpenCall, response: RpcResponse): void {
     const state = ownValue(response.result ?? {}, "requestState");
-    const isWaiting = outcome !== undefined && endpoint.continues !== undefined && typeof state === "string";
-    if (isWaiting) this.#waiting.set(waitingKey(caller, state), outcome);
+    const isWaiting = endpoint.continues !== undefined && typeof state === "string";
+    if (isWaiting) this.#waiting.set(waitingKey(caller, state), { outcome, namedSession });
     else outcome?.end(endFromResponse(response));
   }
 
-  /** Returns the outcome of the call that a request continues, which its response reports. */
-  takeWaiting({ caller }: Exchange, { params = {} }: RpcRequest): CallOutcome | undefined {
+  /** Returns the call that a request continues, whose outcome the response reports. */
+  takeWaiting({ caller }: Exchange, { params = {} }: RpcRequest): WaitingCall | undefined {
     const key = waitingKey(caller, ownValue(params, "requestState"));
-    const outcome = this.#waiting.get(key);
+    const waiting = this.#waiting.get(key);
     this.#waiting.delete(key);
-    return outcome;
+    return waiting;
   }
 
   /** Tests whether a message of the server's own may pass, and notes what it opens in the session. */

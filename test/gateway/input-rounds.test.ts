@@ -148,6 +148,38 @@ describe("input that a server with sessions asks of a stateless client", () => {
     expect(textOf((await call("name", { requestState, inputResponses })).result)).to.equal("hello, Eve");
   });
 
+  it("has its result observed in the session of its call, whichever the last round names.", async () => {
+    const agentId = await gateway.agent();
+    const begin = async (): Promise<string> => {
+      const began = await gateway.rest("POST /v1/enforce/sessions", { agent_id: agentId, purpose: "test" });
+      return (began as unknown as { session: { session_id: string } }).session.session_id;
+    };
+    const knows = async (sessionId: string, content: string): Promise<unknown> =>
+      (await gateway.rest(`POST /v1/enforce/sessions/${sessionId}/observations`, { source: "result", content }))
+        .replayed;
+    const named = (sessionId?: string) => ({
+      "x-agent-id": agentId,
+      ...(sessionId === undefined ? {} : { "x-session-id": sessionId }),
+    });
+    const [own, other] = [await begin(), await begin()];
+    const round = async (name: string, first: Answer, headers: Json) =>
+      call("name", { requestState: stateOf(first), inputResponses: { input: accepted(name) } }, headers);
+    for (const [name, sessionId] of [
+      ["ada@evil.example", undefined],
+      ["bob@evil.example", other],
+      ["eve@evil.example", own],
+    ] as const) {
+      const last = await round(name, await call("name", {}, named(own)), named(sessionId));
+      expect(textOf(last.result)).to.equal(`hello, ${name}`);
+      expect(await knows(own, `hello, ${name}`), name).to.equal(true);
+      expect(await knows(other, `hello, ${name}`), name).to.equal(sessionId === other);
+    }
+    const first = await call("name", {}, named(own));
+    const refused = await round("mallory", first, named("ses_unknown"));
+    expect(refused.error).to.have.nested.property("data.reason", "SESSION_ENDED");
+    expect(textOf((await round("mallory", first, named(own))).result)).to.equal("hello, mallory");
+  });
+
   it("does not mix up calls that wait at the same time.", async () => {
     const first = stateOf(await call("name", { arguments: { title: "1" } }));
     const second = stateOf(await call("name", { arguments: { title: "2" } }));
