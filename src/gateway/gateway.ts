@@ -443,6 +443,7 @@ export class McpGateway {
   }
 
   async #answerTask(exchange: Exchange, request: RpcRequest): Promise<void> {
+    await this.#observed.assertOwn(exchange);
     const response = await this.#tasks.answer(exchange, request);
     await exchange.reply.finish(response, response.error?.code === RPC_CODES.missingCapability ? 400 : 200);
   }

@@ -18,7 +18,7 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from "./messages.ts";
-import type { ObservedResults } from "./observed-results.ts";
+import { type ObservedResults, sessionIdOf } from "./observed-results.ts";
 import type { CallOutcome, OutcomeReports } from "./outcome-reports.ts";
 import type { Answer } from "./reply.ts";
 import { OWN_TASK_MARK, unknownTask } from "./server-tasks.ts";
@@ -128,7 +128,21 @@ export class EscalationTasks {
     if (method === "tasks/cancel") await this.#cancel(exchange, found);
     // Tasks do not ask for input, so any input is ignored.
     const result = method === "tasks/get" ? await this.#get(exchange, found, params) : {};
-    return createResult(id, { ...result, resultType: "complete" });
+    return this.#observed(exchange, request, found, createResult(id, { ...result, resultType: "complete" }));
+  }
+
+  /** Has the session that asks for a task observe its result. The session of the call has observed it before it was kept. */
+  async #observed(
+    exchange: Exchange,
+    request: RpcRequest,
+    { standing }: TaskEscalations,
+    response: RpcResponse,
+  ): Promise<RpcResponse> {
+    const isEnded = ["result", "error"].some((member) => ownValue(response.result ?? {}, member) !== undefined);
+    const isOfCall = sessionIdOf(exchange) === (standing.receipt.body.session_id ?? undefined);
+    if (!isEnded || isOfCall) return response;
+    const call = new OpenCall(request, exchange.ending);
+    return (await this.#options.observed.stepOf(exchange, call, undefined)?.(response)) ?? response;
   }
 
   /** Ends every call in flight. */

@@ -119,6 +119,35 @@ describe("a call that waits for a person as a task", () => {
     expect(upstream.calls).to.have.length(0);
   });
 
+  it("has its result observed in its own session and in the one that asks for it, which must be the agent's.", async () => {
+    const { agentId, who } = await open();
+    const begin = async (): Promise<string> => {
+      const began = await gateway.rest("POST /v1/enforce/sessions", { agent_id: agentId, purpose: "test" });
+      return (began as unknown as { session: { session_id: string } }).session.session_id;
+    };
+    const [own, other] = [await begin(), await begin()];
+    const ask = async (sessionId: string, method: string, params: object) =>
+      send(gateway.urlOf("bank"), { ...who, "x-session-id": sessionId }, method, params as never);
+    const task = (await ask(own, "tools/call", CALL)).result as unknown as Task;
+    await answer(task, { resolution: "approved" });
+    await until(async () => (await ask(other, "tasks/get", task)).result?.status === "completed");
+    for (const session of [own, other]) {
+      const path = `POST /v1/enforce/sessions/${session}/observations`;
+      const { replayed } = await gateway.rest(path, { source: "result", content: 'pay {"amount":7}' });
+      expect(replayed, session === own ? "its own" : "the other").to.equal(true);
+    }
+    const counts = async () =>
+      (await Promise.all([own, other].map((session) => gateway.rest(`GET /v1/enforce/sessions/${session}`)))).map(
+        ({ observations }) => observations,
+      );
+    const before = await counts();
+    await ask(own, "tasks/get", task);
+    await ask(other, "tasks/get", task);
+    expect(await counts()).to.deep.equal(before);
+    for (const method of ["tasks/get", "tasks/cancel"])
+      expect((await ask("ses_unknown", method, task)).error?.data, method).to.include({ reason: "SESSION_ENDED" });
+  });
+
   it("completes with a person's note when it is rejected, and when its time is up.", async () => {
     const { create, settled } = await open();
     const rejected = await create();
