@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { createWriteStream } from "node:fs";
+import { open, rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { parse } from "yaml";
@@ -42,7 +42,7 @@ export const replay: Command = {
     "`claude-code`, the transcripts of Claude Code; `agentdyn`, the runs of the benchmark AgentDyn. The mandates of --pack are drafts, each",
     "in place of the mandate in force of its name. Nothing is written. A person approves what is asked, unless a label says that the call",
     "belongs to an attack. --pack may also name a pack that comes with agentctl, made for the tools of a file of `agentctl pack init` that",
-    "--tools names; --plans gives each session the plan that the words of its prompt make. --out writes the episodes as lines of `jsonl` instead, without a service.",
+    "--tools names; --plans gives each session the plan that the words of its prompt make. --out writes the episodes as lines of `jsonl` to a new file instead, without a service.",
     "Exit code 1 says that an attack with labels would have passed.",
   ],
   options: [
@@ -136,6 +136,7 @@ async function* chosen(
   }
 }
 
+/** Writes episodes to a file that does not exist yet: it could be the recording itself. A file that is not complete is removed. */
 async function writeEpisodes(recordings: AsyncIterable<Recording>, out: string) {
   let count = 0;
   const lines = async function* (): AsyncGenerator<string> {
@@ -144,11 +145,21 @@ async function writeEpisodes(recordings: AsyncIterable<Recording>, out: string) 
       yield `${JSON.stringify(episode)}\n`;
     }
   };
-  await pipeline(Readable.from(lines()), createWriteStream(out)).catch((error: NodeJS.ErrnoException) => {
-    throw error instanceof CommandError
-      ? error
-      : new CommandError(`${out} cannot be written: ${error.code ?? error.message}`);
+  const unwritten = ({ code, message }: NodeJS.ErrnoException): CommandError =>
+    new CommandError(
+      code === "EEXIST"
+        ? `${out} exists: name another file, or move it away`
+        : `${out} cannot be written: ${code ?? message}`,
+    );
+  const handle = await open(out, "wx").catch((error: NodeJS.ErrnoException) => {
+    throw unwritten(error);
   });
+  try {
+    await pipeline(Readable.from(lines()), handle.createWriteStream());
+  } catch (error) {
+    await rm(out, { force: true });
+    throw error instanceof CommandError ? error : unwritten(error as NodeJS.ErrnoException);
+  }
   return { lines: [`wrote ${count} episodes to ${out}`], json: { episodes: count, out } };
 }
 

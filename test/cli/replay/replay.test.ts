@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
@@ -82,6 +82,18 @@ describe("agentctl replay", () => {
     ];
     expect(jsonOf(again.stdout).digest).to.equal(jsonOf(first.stdout).digest);
     expect(jsonOf(first.stdout)).to.include({ episodes: 2, calls: 6 });
+  });
+
+  it("does not overwrite a file, not even the recording itself, and leaves no file that is not complete.", async () => {
+    const recording = await served.folder.file("self.jsonl", '{"id": "a", "steps": []}\n');
+    const run = await served.agentctl("replay", recording, "--out", recording);
+    expect(run).to.include({ code: 2, stdout: "" });
+    expect(run.stderr).to.include("self.jsonl exists: name another file, or move it away");
+    expect(readFileSync(recording, "utf8")).to.equal('{"id": "a", "steps": []}\n');
+    const bad = await served.folder.file("bad.jsonl", '{"id": "a", "steps": []}\n{\n');
+    const out = served.folder.path("new.jsonl");
+    expect((await served.agentctl("replay", bad, "--out", out)).code).to.equal(2);
+    expect(existsSync(out)).to.equal(false);
   });
 
   const FAULTS: readonly (readonly [argv: readonly string[], message: string])[] = [
