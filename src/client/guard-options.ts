@@ -85,7 +85,7 @@ export interface OutcomeOptions<Result> extends ObserveOption {
 /** Option that says whether sessions observe what guarded functions return. */
 export interface ObserveOption {
   /**
-   * True tells the session of a call what the function returned, a text as it is and anything else as JSON, or its error's message, before
+   * True tells the session of a call what the function returned, a text as it is and anything else as JSON, or the text of its error, before
    * the call ends. If that fails, the call rejects with a `ResultWithheldError` in place of the result. A call without a session tells
    * nothing, nor does one that ran unchecked. Default false.
    */

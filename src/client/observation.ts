@@ -89,10 +89,10 @@ export async function tellResult(
   of: Pick<Observation, "sessionId" | "decisionId">,
   ended: { readonly result: unknown } | { readonly error: unknown },
 ): Promise<void> {
-  const isError = "error" in ended;
-  const content = isError ? errorText(ended.error) : resultText(ended.result);
+  const hasFailed = "error" in ended;
+  const content = hasFailed ? thrownText(ended.error) : resultText(ended.result);
   if (content === undefined || content === "") return;
-  const observation = { ...of, source: "result", content, isError } as const;
+  const observation = { ...of, source: "result", content, isError: hasFailed } as const;
   try {
     await tell(observation);
   } catch (error) {
@@ -104,7 +104,46 @@ export async function tellResult(
   }
 }
 
-const resultText = (result: unknown): string | undefined =>
-  typeof result === "string" ? result : (JSON.stringify(result) as string | undefined);
+/** Returns a text as it is, anything else as JSON. Throws a `TypeError` for an object of a class that has none, such as a `Response`. */
+function resultText(result: unknown): string | undefined {
+  const text = textOf(result);
+  if (text === "{}" && hasNoJson(result)) throw new TypeError("it has no JSON; return its text, or plain data");
+  return text;
+}
 
-const errorText = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+function textOf(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  const text = JSON.stringify(value, withContents) as string | undefined;
+  // A time, and bytes, have become texts.
+  return text?.startsWith('"') ? JSON.parse(text) : text;
+}
+
+/** Writes what JSON leaves out: the entries of maps and sets, bytes as text, and errors. */
+function withContents(this: Record<string, unknown>, key: string, value: unknown): unknown {
+  const own = this[key];
+  if (own instanceof Map || own instanceof Set) return [...own];
+  if (isError(own)) return { ...Object(value), message: errorText(own) };
+  return ArrayBuffer.isView(own) || own instanceof ArrayBuffer ? new TextDecoder().decode(own) : value;
+}
+
+function hasNoJson(result: unknown): boolean {
+  if (typeof result !== "object") return false;
+  const prototype = Object.getPrototypeOf(result);
+  return prototype !== null && Object.getPrototypeOf(prototype) !== null && !("toJSON" in prototype);
+}
+
+const thrownText = (error: unknown): string | undefined => (isError(error) ? errorText(error) : resultText(error));
+
+/** Tests for an error, also for one of another realm, as test runners make them. */
+const isError = (value: unknown): value is Error =>
+  value instanceof Error || Object.prototype.toString.call(value) === "[object Error]";
+
+const MAX_CAUSES = 5;
+
+/** Returns the message of an error, and those of its causes and of the errors that it sums up. */
+function errorText(error: Error, depth = 0): string {
+  const { message, cause, errors } = error as Error & { readonly errors?: unknown };
+  const more = depth < MAX_CAUSES ? [cause, ...(Array.isArray(errors) ? errors : [])] : [];
+  const texts = more.map((each) => (isError(each) ? errorText(each, depth + 1) : textOf(each)));
+  return [message, ...texts].filter(Boolean).join("\n");
+}

@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import { expect } from "chai";
 import { type ControlPlane, createControlPlane, ResultWithheldError } from "../../src/client/index.ts";
 import { startService, type TestService } from "../support/service.ts";
@@ -51,6 +52,39 @@ describe("what guarded functions tell their sessions", () => {
     expect(await knows(agentId, sessionId, "mail eve@evil.example", { is_error: true })).to.equal(true);
   });
 
+  const evil = "eve@evil.example";
+  const circularError = new Error(evil);
+  circularError.cause = circularError;
+  for (const [title, thrown, content] of [
+    ["an object", { message: evil, detail: 1 }, `{"message":"${evil}","detail":1}`],
+    ["a text", evil, evil],
+    ["an error with causes", new Error("", { cause: new Error("a", { cause: evil }) }), `a\n${evil}`],
+    ["an error with an object as its cause", new Error("a", { cause: { to: evil } }), `a\n{"to":"${evil}"}`],
+    ["an error with a response as its cause", new Error(evil, { cause: new Response("x") }), `${evil}\n{}`],
+    ["an error of another realm", runInNewContext("new Error('a')"), "a"],
+    ["several errors", new AggregateError([new Error("b"), evil], "a"), `a\nb\n${evil}`],
+    ["an error that causes itself", circularError, Array(6).fill(evil).join("\n")],
+  ] as const)
+    it(`are the texts of ${title} that is thrown.`, async () => {
+      const { agentId, sessionId, guarded } = await begun();
+      expect(await guarded(() => Promise.reject(thrown))().catch((error: unknown) => error)).to.equal(thrown);
+      expect(await knows(agentId, sessionId, content, { is_error: true })).to.equal(true);
+    });
+
+  for (const [title, result, content] of [
+    ["maps and sets", { a: new Map([["b", new Set([evil])]]) }, `{"a":[["b",["${evil}"]]]}`],
+    ["bytes", new TextEncoder().encode(evil), evil],
+    ["buffers", { a: Buffer.from(evil) }, `{"a":"${evil}"}`],
+    ["errors", new Error("a", { cause: evil }), `{"message":"a\\n${evil}"}`],
+    ["errors in lists", [Object.assign(new Error("a"), { to: evil })], `[{"to":"${evil}","message":"a"}]`],
+    ["times", new Date(0), "1970-01-01T00:00:00.000Z"],
+  ] as const)
+    it(`are the contents of ${title}.`, async () => {
+      const { agentId, sessionId, guarded } = await begun();
+      expect(await guarded(() => result as unknown)()).to.equal(result);
+      expect(await knows(agentId, sessionId, content)).to.equal(true);
+    });
+
   it("are prompts, and results that are cut, without ends of texts that no field takes.", async () => {
     const { agentId, sessionId, library, guarded } = await begun();
     await library.observePrompt("mail ann@home.example", { sessionId });
@@ -86,7 +120,9 @@ describe("what guarded functions tell their sessions", () => {
     const { guarded } = await begun();
     const circular: Record<string, unknown> = {};
     circular.self = circular;
-    expect(await guarded(() => circular)().catch((error: unknown) => error)).to.be.instanceOf(ResultWithheldError);
+    for (const result of [circular, new Response("swordfish"), new ReadableStream()])
+      expect(await guarded(() => result)().catch((error: unknown) => error)).to.be.instanceOf(ResultWithheldError);
+    for (const result of [{}, Object.create(null)]) expect(await guarded(() => result)()).to.equal(result);
   });
 
   it("are told again while no answer comes.", async () => {
