@@ -165,8 +165,11 @@ function blocksOf(content: JsonValue | undefined): readonly JsonRecord[] {
 const textOfBlock = ({ type, text }: JsonRecord): readonly string[] =>
   type === "text" && typeof text === "string" ? [text.toWellFormed()] : [];
 
-/** Tags around what the program adds to a user's message: reminders, what the editor shows, and commands with their output. */
-const ADDED: readonly string[] = [
+/**
+ * Names of tags around what the program adds to a user's message: reminders, what the editor shows, commands with their output, and what
+ * hooks and other agents say.
+ */
+const ADDED = [
   "system-reminder",
   "ide_opened_file",
   "ide_selection",
@@ -179,21 +182,29 @@ const ADDED: readonly string[] = [
   "command-message",
   "command-name",
   "task-notification",
-];
+  "teammate-message",
+  "user-prompt-submit-hook",
+].join("|");
+const START = new RegExp(`<(?:${ADDED})[\\s>]`);
+const END = new RegExp(`</(?:${ADDED})>`, "g");
 /** Tags around what the user typed after a command. */
 const TYPED = /<\/?(?:command-args|bash-input)>/g;
 
-/** Returns the part of a user's message that the user wrote. */
+/**
+ * Returns the part of a user's message that the user wrote. Everything from the first start of an addition to the last end of any is left
+ * out, because an output may hold ends and starts itself and would otherwise go on as the user's words.
+ */
 function writtenIn(text: string): string {
-  let rest = text;
-  for (const tag of ADDED) {
-    const start = rest.indexOf(`<${tag}>`);
-    const close = `</${tag}>`;
-    // The last end, because an output that holds the tag itself could otherwise go on as the user's words.
-    const end = rest.lastIndexOf(close);
-    if (start >= 0 && end > start) rest = rest.slice(0, start) + rest.slice(end + close.length);
-  }
-  return rest.replaceAll(TYPED, "").trim();
+  const start = text.search(START);
+  const written = start < 0 ? text : `${text.slice(0, start)}${afterAdditions(text.slice(start))}`;
+  return written.replaceAll(TYPED, "").trim();
+}
+
+/** Returns the text behind the last addition; none of it, if that has no end. */
+function afterAdditions(text: string): string {
+  const end = [...text.matchAll(END)].at(-1);
+  const [after = ""] = end === undefined ? [] : text.slice(end.index + end[0].length).split(START);
+  return after;
 }
 
 /** Returns what the user wrote while the agent was at work. */
