@@ -18,6 +18,7 @@ import { endWithOutcome, startRequestSpan, withPlace } from "./message-span.ts";
 import {
   createResult,
   errorFromFault,
+  isRequest,
   outcomeOf,
   type RpcId,
   type RpcMessage,
@@ -80,7 +81,7 @@ export interface ForwardingOptions {
   /** Turns of large messages. */
   readonly largeRequests: Pick<LargeRequests, "giveWay">;
   readonly ends: Pick<McpEnds, "watch">;
-  readonly observed: Pick<ObservedResults, "observeText">;
+  readonly observed: Pick<ObservedResults, "observeRequest" | "observeText">;
   readonly serverTasks: Pick<ServerTasks, "mayKnow">;
   readonly log: StoreLog;
   /** Records every request to a server as a span. Default: nothing is recorded. */
@@ -96,6 +97,9 @@ export const LISTEN = "subscriptions/listen";
 
 /** Buckets in seconds, from a command on this machine to the longest tool. */
 const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** Methods by which a server asks for an answer of the client's model or its user. */
+const ASKING_METHODS = ["sampling/createMessage", "elicitation/create"];
 
 /** Calls that wait for input of stateless clients: at most as many as sessions for these clients hold. */
 const MAX_WAITING = 32_768;
@@ -288,9 +292,35 @@ export class Forwarding {
 
   /** Tests whether a message of the server's own may pass, and notes what it opens in the session. */
   async #passes(exchange: Exchange, message: RpcMessage): Promise<boolean> {
-    const isOwn = await this.#options.serverTasks.mayKnow(exchange, message);
-    if (isOwn) exchange.session?.fromServer.note(message);
-    return isOwn;
+    const isPassed =
+      (await this.#options.serverTasks.mayKnow(exchange, message)) && (await this.#asks(exchange, message));
+    if (isPassed) exchange.session?.fromServer.note(message);
+    return isPassed;
+  }
+
+  /**
+   * Has the session observe what the server asks the client's model or its user. Tests whether it could; if not, the server gets an
+   * error in the client's place.
+   */
+  async #asks(exchange: Exchange, message: RpcMessage): Promise<boolean> {
+    if (!isRequest(message) || !ASKING_METHODS.includes(message.method)) return true;
+    try {
+      await this.#options.observed.observeRequest(exchange, message.params ?? {});
+      return true;
+    } catch (error) {
+      noteFault(this.#options.log, exchange.server, error);
+      if (exchange.session !== undefined) this.#refuse(exchange, errorFromFault(message.id, error));
+      return false;
+    }
+  }
+
+  /** Answers a request of the server's own. */
+  #refuse(exchange: Exchange, refusal: RpcResponse): void {
+    // The stream on which the request came may have been opened without a body.
+    const headers = { ...exchange.headers, "content-type": "application/json" };
+    this.send({ ...exchange, headers }, refusal)
+      .then((response) => response.body?.cancel())
+      .catch((error: unknown) => noteFault(this.#options.log, exchange.server, error));
   }
 
   /** Creates the report of dropped messages, which logs the first one of each response. */

@@ -1,3 +1,4 @@
+import type { JsonObject } from "@bufbuild/protobuf";
 import { ControlPlaneError, controlPlaneErrorFrom, ErrorReason } from "../errors.ts";
 import { sessionEnded } from "../log/observation.ts";
 import type { WorkspaceLogs } from "../log/workspace-logs.ts";
@@ -98,12 +99,22 @@ export class ObservedResults {
     }
   }
 
+  /** Observes what a server asks the client's model or its user. Rejects if that fails. */
+  async observeRequest(exchange: ObservedExchange & Pick<Exchange, "ending">, params: JsonObject): Promise<void> {
+    const sessionId = sessionIdOf(exchange);
+    if (sessionId === undefined) return;
+    await this.assertOwn(exchange);
+    const { _meta: _, ...members } = params;
+    const content = await contentFrom(members, false);
+    if (content !== undefined) await this.#observe(exchange, sessionId, undefined, content, exchange);
+  }
+
   async #observe(
     exchange: Pick<ObservedExchange, "caller">,
     sessionId: string,
     decisionId: string | undefined,
     content: ResultContent,
-    call: ObservedCall,
+    call: Pick<ObservedCall, "ending">,
   ): Promise<void> {
     const { caller } = exchange;
     const log = await this.#options.logs.of(caller.workspaceId);

@@ -166,7 +166,7 @@ async function passed(options: Relay, text: string): Promise<RpcMessage | undefi
     const { scrubber, onDropped } = options;
     const scrubbed = scrubber === undefined ? message : await scrubber.message(message);
     if (scrubbed === undefined) onDropped("cannot be scrubbed");
-    else if (!(await options.passes(scrubbed))) onDropped("names a task of another agent");
+    else if (!(await options.passes(scrubbed))) onDropped("names a task of another agent, or cannot be observed");
     else return scrubbed;
     return undefined;
   }

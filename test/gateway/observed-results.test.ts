@@ -7,6 +7,7 @@ import { type GatewayService, startGateway } from "./harness.ts";
 import { decisionsOf, settledOutcome } from "./outcomes.ts";
 import { decisionIn, GENERATIONS, type GenerationName, openRaw, type RawClient } from "./raw-client.ts";
 import { beginStream, type Received, type ScriptedServer, sendJson, startScriptedServer } from "./scripted-server.ts";
+import { until } from "./until.ts";
 
 const CALLS = ["tools/call", "resources/read"];
 const CALL = { name: "read", arguments: {} };
@@ -204,6 +205,46 @@ describe("results through the gateway", () => {
     };
     expect((await own.ask("tools/call", CALL)).text).to.contain("eve@evil.example");
     expect(await told(gateway.rest, own.sessionId, "from eve@evil.example")).to.equal(true);
+  });
+
+  for (const method of ["sampling/createMessage", "elicitation/create"])
+    it(`are observed beside what their server asks by ${method}, before its client gets it.`, async () => {
+      const own = await openNamed("with sessions");
+      upstream.answer = ({ id }, response) => {
+        const send = beginStream(response);
+        send({
+          jsonrpc: "2.0",
+          id: "s-1",
+          method,
+          params: { _meta: {}, message: `for ${method} of eve@evil.example` },
+        });
+        send({ jsonrpc: "2.0", id, result: { content: [] } });
+        response.end();
+      };
+      expect((await own.ask("tools/call", CALL)).text).to.contain("eve@evil.example");
+      const content = `{"message":"for ${method} of eve@evil.example"}`;
+      expect(await told(gateway.rest, own.sessionId, content)).to.equal(true);
+    });
+
+  it("have no requests beside them that an unknown session would have to observe: the server gets an error.", async () => {
+    const own = await openRaw(gateway, "bank", "with sessions");
+    const asked = { jsonrpc: "2.0", id: "s-1", method: "sampling/createMessage", params: { message: "swordfish" } };
+    let refused: Received | undefined;
+    upstream.answer = (received, response) => {
+      if (received.method === undefined) {
+        refused = received;
+        return void response.writeHead(202).end();
+      }
+      const send = beginStream(response);
+      send(asked);
+      send({ jsonrpc: "2.0", id: received.id, result: {} });
+      response.end();
+    };
+    const { text: given, body } = await own.ask("ping", {}, { "x-session-id": "ses_unknown" });
+    expect(given).not.to.contain("swordfish");
+    expect(body.result).to.deep.equal({});
+    await until(async () => refused !== undefined);
+    expect(refused).to.have.nested.property("error.data.reason", "SESSION_ENDED");
   });
 
   it("above 1 MiB are cut, and make their session full.", async () => {
