@@ -118,13 +118,13 @@ const KIND_WORDS: readonly (readonly [kind: Kind, words: readonly string[]])[] =
 /** Words of arguments that name one-time codes and times, which are not looked at. */
 const LEFT_OUT = ["otp", "pin", "date", "time", "day", "timeout", "limit", "page"];
 /** Formats of JSON Schema, by the kind that they tell. */
-const KINDS_OF_FORMATS: Readonly<Record<string, Kind>> = {
-  email: "destination",
-  "idn-email": "destination",
-  uri: "host",
-  url: "host",
-  hostname: "host",
-};
+const KINDS_OF_FORMATS: ReadonlyMap<unknown, Kind> = new Map([
+  ["email", "destination"],
+  ["idn-email", "destination"],
+  ["uri", "host"],
+  ["url", "host"],
+  ["hostname", "host"],
+]);
 
 const HEADER = [
   "# Tools for `agentctl pack add`. Every line is a guess from names, descriptions and schemas: correct it before you add a pack.",
@@ -201,7 +201,7 @@ function kindOf(path: string, root: JsonRecord): Kind | undefined {
   const isNumber = types.length > 0 && types.every((type) => type === "number" || type === "integer");
   const words = wordsOf(path.replaceAll("[]", "").split(".").at(-1) ?? "");
   if (words.some((word) => LEFT_OUT.includes(word))) return undefined;
-  const format = typeof schema.format === "string" ? KINDS_OF_FORMATS[schema.format] : undefined;
+  const format = KINDS_OF_FORMATS.get(schema.format);
   if (format !== undefined) return format;
   // The last word says what a value is: `email_id` is an id.
   const last = words.at(-1);
@@ -216,7 +216,7 @@ function kindOf(path: string, root: JsonRecord): Kind | undefined {
 function schemaAt(root: JsonRecord, path: string): JsonRecord {
   let schema: JsonRecord = root;
   for (const step of path.match(/\[\]|[^.[\]]+/g) ?? []) {
-    const next = step === "[]" ? schema.items : isJsonRecord(schema.properties) ? schema.properties[step] : undefined;
+    const next = step === "[]" ? schema.items : memberOf(schema.properties, step);
     schema = isJsonRecord(next) ? next : {};
   }
   return schema;
@@ -231,6 +231,9 @@ function wordsOf(name: string): readonly string[] {
     .filter((word) => word !== "");
 }
 
+const memberOf = (value: unknown, name: string): unknown =>
+  isJsonRecord(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+
 const oneLine = (text: string): string => text.replace(/[\p{C}\p{Zl}\p{Zp}]+/gu, " ").trim();
 
 /** Returns the first sentence of a description within a line. Descriptions come from others, and may hold anything. */
@@ -239,8 +242,8 @@ function firstSentence(description: string): string {
   return sentence.length > 100 ? `${sentence.slice(0, 99).toWellFormed()}…` : sentence;
 }
 
-/** Writes a value as YAML on one line. */
+/** Writes a value as YAML on one line. A long or odd text is quoted, since a key over several lines is none. */
 const inline = (value: unknown): string =>
-  typeof value === "string"
+  typeof value === "string" && value.length <= 100 && oneLine(value) === value
     ? stringify(value, { lineWidth: 0, defaultStringType: "PLAIN", blockQuote: false }).trim()
     : JSON.stringify(value);
