@@ -18,8 +18,8 @@ export const packAdd: Command = {
   details: [
     "",
     "<pack> is `standard`, which needs no plan, or `frugal`, which asks less inside plans. --tools is a file such as `pack init` drafts.",
-    "Tells errors by file, line and column; then declares what the results of the tools mean, and applies the mandates as the pack of",
-    "that name, all of them or none. --dry-run changes nothing; --out writes the mandates to a folder instead. Exit code 1 says that the",
+    "Tells errors by file, line and column; then applies the mandates as the pack of that name, all of them or none, and declares what",
+    "the results of the tools mean. --dry-run changes nothing; --out writes the mandates to a folder instead. Exit code 1 says that the",
     "file has errors.",
   ],
   options: ["url", "key-file", "tools", "out", "note", "yes", "dry-run"],
@@ -48,12 +48,13 @@ function faultReport(file: ToolFile, faults: readonly ToolFileFault[]): CommandR
   return { lines: [...faultLines(file, faults), count], json: { valid: false, faults }, isRefused: true };
 }
 
-/** Lists tools that are not registered, and arguments that their schemas do not declare. */
+/** Lists tools that are not registered, and arguments, also of declarations, that their schemas do not declare. */
 function faultsAgainst({ tools }: ToolFile, registered: ReadonlyMap<string, RegisteredTool>): readonly ToolFileFault[] {
   return tools.flatMap((tool): ToolFileFault[] => {
     const known = registered.get(nameKey(tool.name));
     if (known === undefined) return [{ ...tool.place, message: `\`${tool.name}\` is not registered` }];
-    return tool.arguments.flatMap(({ path, place }) => {
+    const made = tool.provenance?.session_arguments?.map((path) => ({ path, place: tool.place })) ?? [];
+    return [...tool.arguments, ...made].flatMap(({ path, place }) => {
       if (known.paths.includes(path)) return [];
       const declared = known.paths.length === 0 ? "none" : known.paths.map((each) => `\`${each}\``).join(" ");
       return [{ ...place, message: `\`${tool.name}\` has no argument \`${path}\`; its schema declares ${declared}` }];
@@ -87,7 +88,7 @@ interface Addition {
   readonly mandates: readonly PackMandate[];
 }
 
-/** Declares what the tools' results mean and applies the mandates, after a dry run that finds their errors. */
+/** Applies the mandates, after a dry run that finds their errors, and declares what the tools' results mean. */
 async function apply(input: CommandInput, call: CallService, addition: Addition): Promise<CommandReport> {
   const { name, file, registered, mandates } = addition;
   const note = input.option("note");
@@ -112,17 +113,26 @@ async function apply(input: CommandInput, call: CallService, addition: Addition)
   ]);
   const json = { pack: name, declared: declared.map((tool) => tool.name), ...Object.fromEntries(changes) };
   if (input.has("dry-run")) return { lines: ["nothing was changed"], json };
-  if (declared.length + changes.reduce((sum, [, items]) => sum + items.length, 0) === 0)
-    return { lines: ["nothing to change"], json };
+  const isPackChanged = changes.some(([, items]) => items.length > 0);
+  if (!isPackChanged && declared.length === 0) return { lines: ["nothing to change"], json };
   await assertConfirmed(input);
-  for (const tool of declared) await declare(call, tool);
-  const reply = await call(path, { method: "PUT", body });
-  if (isJsonRecord(reply.proposal)) {
-    const id = textAt(reply.proposal, "proposal_id");
-    return { lines: [`proposed as ${id}: others must accept it`], json: { ...json, proposal: reply.proposal } };
+  const lines: string[] = [];
+  if (isPackChanged) {
+    const reply = await call(path, { method: "PUT", body });
+    if (isJsonRecord(reply.proposal)) {
+      const id = textAt(reply.proposal, "proposal_id");
+      const more = declared.length === 0 ? "" : "; add the pack again then, to declare what the results mean";
+      return {
+        lines: [`proposed as ${id}: others must accept it${more}`],
+        json: { ...json, proposal: reply.proposal },
+      };
+    }
+    lines.push(`applied version ${String(valueAt(reply, "pack.version"))} of pack \`${name}\``);
   }
-  const version = String(valueAt(reply, "pack.version"));
-  return { lines: [`applied version ${version} of pack \`${name}\``], json };
+  // After the mandates, because a declaration makes values trusted.
+  for (const tool of declared) await declare(call, tool);
+  if (declared.length > 0) lines.push(`declared ${declared.length} tools`);
+  return { lines, json };
 }
 
 /** Returns the digest of a pack, so that nobody's change in between is lost; empty for a pack that does not exist. */

@@ -1,4 +1,5 @@
 import { isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, type YAMLMap } from "yaml";
+import { argumentPath, argumentSteps, resultSteps } from "../../notation/argument-path.ts";
 import { fold } from "../../text/fold.ts";
 import { CommandError, type CommandIo } from "../command.ts";
 import { readInput } from "../input-file.ts";
@@ -51,6 +52,9 @@ export interface ToolFile {
 
 /** Kinds of which lists may be trusted. */
 const LISTED_KINDS = ["destination", "host"] as const;
+/** Maximum characters of a path, and maximum paths of a member, that the service takes. */
+const MAX_PATH_LENGTH = 256;
+const MAX_PATHS = 100;
 const MEMBERS = ["effect", "arguments", "plan_words", ...DECLARED] as const;
 
 /** Reads a file of tools, with every fault in it. Throws `CommandError` for a file that cannot be read. */
@@ -138,7 +142,7 @@ class ToolFileReader {
     }
     const declared = DECLARED.flatMap((member) => {
       const paths = members.get(member);
-      return paths === undefined ? [] : [[member, this.#texts(paths, member)] as const];
+      return paths === undefined ? [] : [[member, this.#paths(paths, member)] as const];
     });
     const provenance = declared.length === 0 ? undefined : Object.fromEntries(declared);
     if (provenance?.trusted_fields !== undefined && provenance.free_fields !== undefined)
@@ -149,7 +153,7 @@ class ToolFileReader {
       effect,
       arguments: this.#arguments(name, members.get("arguments")),
       provenance,
-      words: words === undefined ? undefined : this.#texts(words, "plan_words").map(fold),
+      words: words === undefined ? undefined : this.#planWords(words),
       place: this.#placeOf(key),
     };
   }
@@ -197,12 +201,42 @@ class ToolFileReader {
     return members;
   }
 
+  /** Reads paths of a declaration, each in the notation in which the service keeps it. */
+  #paths(node: Node, member: Declared): readonly string[] {
+    const read = member === "session_arguments" ? argumentSteps : resultSteps;
+    const paths = this.#items(node, member).flatMap(({ text, item }) => {
+      const steps =
+        text.length <= MAX_PATH_LENGTH && text.isWellFormed() && !text.includes("\0") ? read(text) : undefined;
+      if (steps !== undefined) return [argumentPath(steps)];
+      const rule = member === "session_arguments" ? "" : ", or `[].name` in a result that is a list";
+      this.#fault(item, `an item of \`${member}\` is not a path: write \`name\`, \`a.b\` or \`lines[].b\`${rule}`);
+      return [];
+    });
+    if (paths.length > MAX_PATHS) this.#fault(node, `\`${member}\` has more than ${MAX_PATHS} paths`);
+    return paths;
+  }
+
+  #planWords(node: Node): readonly string[] {
+    return this.#items(node, "plan_words").map(({ text, item }) => {
+      // Without either, the word would stand in every prompt.
+      if (!/[\p{L}\p{N}]/u.test(fold(text))) this.#fault(item, "a word of `plan_words` needs a letter or a digit");
+      return fold(text);
+    });
+  }
+
   #texts(node: Node, member: string): readonly string[] {
+    return this.#items(node, member).map(({ text }) => text);
+  }
+
+  #items(node: Node, member: string): readonly { readonly text: string; readonly item: Node }[] {
     if (!isSeq(node)) {
       this.#fault(node, `\`${member}\` must be a list of texts`);
       return [];
     }
-    return node.items.flatMap((item) => this.#name(item as Node, `an item of \`${member}\``) ?? []);
+    return (node.items as Node[]).flatMap((item) => {
+      const text = this.#name(item, `an item of \`${member}\``);
+      return text === undefined ? [] : [{ text, item }];
+    });
   }
 
   #name(node: Node, what: string): string | undefined {

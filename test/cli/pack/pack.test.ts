@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
+import { parseToolFile } from "../../../src/cli/pack/tool-file.ts";
+import { ownedBy } from "../../support/owned-key.ts";
 import { type Served, startServed } from "../served.ts";
 
 const TOOLS = fileURLToPath(new URL("../../testdata/replay/port-tools.yaml", import.meta.url));
@@ -55,6 +57,20 @@ describe("agentctl pack", () => {
     expect(readFileSync(first, "utf8")).to.equal(draft);
   });
 
+  it("drafts tools of hostile schemas as well.", async () => {
+    const long = `to ${"a".repeat(150)}\nb`;
+    const properties = { to: { ...text, format: "constructor" }, [long]: text, "cc\nx": text };
+    await served.rest("POST /v1/enforce/tools", { name: "send_odd", input_schema: { type: "object", properties } });
+    const file = served.folder.path("odd.yaml");
+    await served.agentctl("pack", "init", file);
+    const draft = readFileSync(file, "utf8");
+    expect(draft).to.include("      to: destination\n");
+    const { faults, tools } = parseToolFile(draft, file);
+    expect(faults).to.deep.equal([]);
+    const odd = tools.find(({ name }) => name === "send_odd");
+    expect(odd?.arguments.map(({ path }) => path).sort()).to.deep.equal(["cc\nx", "to", long]);
+  });
+
   it("makes packs that compile of its own draft.", async () => {
     const file = served.folder.path("own.yaml");
     await served.agentctl("pack", "init", file);
@@ -79,6 +95,22 @@ describe("agentctl pack", () => {
     ],
     ["lists: { partners: [credential] }\ntools: {}\n", ":1:20: a list is trusted for `destination` `host` alone"],
     ["tools: [1]\n", ":1:8: `tools` must be an object"],
+    [
+      'tools:\n  find_berth: { effect: read, trusted_fields: ["[[["] }\n',
+      ":2:48: an item of `trusted_fields` is not a path",
+    ],
+    [
+      'tools:\n  save_note: { effect: write, session_arguments: ["[].a"] }\n',
+      ":2:51: an item of `session_arguments` is no",
+    ],
+    [
+      "tools:\n  save_note: { effect: write, session_arguments: [file] }\n",
+      ":2:3: `save_note` has no argument `file`; its schema declares",
+    ],
+    [
+      'tools:\n  save_note: { effect: write, plan_words: ["-"] }\n',
+      ":2:44: a word of `plan_words` needs a letter or a digit",
+    ],
     ["tools: {\n", ":2:1: "],
     ["a: &a [x, x]\ntools: *a\n", "the file has no member `a`"],
   ];
@@ -174,6 +206,21 @@ describe("agentctl pack", () => {
     const shown = await served.agentctl("tools", "show", "find_berth", "--json");
     expect(shown.stdout).to.include('"trusted_fields":["[].contact"]');
     expect((await add("standard", "--tools", TOOLS, "--yes")).stdout).to.include("nothing to change");
+  });
+
+  it("declares what results mean only once the mandates are in force.", async () => {
+    const ben = await ownedBy("Ben", served);
+    await served.rest("PATCH /v1/admin/workspaces/default", { mandate_reviews: 1 });
+    const content = "tools:\n  save_note: { effect: send, arguments: { content: text }, trusted_fields: [owner] }\n";
+    const file = await served.folder.file("reviewed.yaml", content);
+    const shown = async () => (await served.agentctl("tools", "show", "save_note", "--json")).stdout;
+    const proposed = await add("frugal", "--tools", file, "--yes");
+    expect(proposed.stdout).to.include("others must accept it; add the pack again then, to declare what the results");
+    expect(await shown()).not.to.include("owner");
+    const [, id = ""] = /proposed as (\w+)/.exec(proposed.stdout) ?? [];
+    await ben(`POST /v1/enforce/proposals/${id}:accept`);
+    expect((await add("frugal", "--tools", file, "--yes")).stdout).to.include("declared 1 tools");
+    expect(await shown()).to.include('"trusted_fields":["owner"]');
   });
 
   it("needs a file of tools to replay under a pack.", async () => {
