@@ -59,10 +59,10 @@ function episodeFrom(
       const atMs = step.at && timestampMs(step.at);
       if (step.prompt !== undefined) {
         assertPromptAlone(step, `${path}.steps[${index}]`);
-        return { kind: "prompt", index, text: step.prompt, atMs };
+        return { kind: "prompt", index, text: step.prompt, isCut: step.isCut, atMs };
       }
       const action = stepAction(step, agentId, caller, `${path}.steps[${index}]`);
-      const { isError, parallel: isParallel, result } = step;
+      const { isError, isCut, parallel: isParallel, result } = step;
       const text = result && toJson(ValueSchema, result);
       return {
         kind: "call",
@@ -71,6 +71,7 @@ function episodeFrom(
         // A text is as the tool returned it; anything else as its JSON.
         result: typeof text === "string" || text === undefined ? text : JSON.stringify(text),
         isError,
+        isCut,
         isParallel,
         role: roles.get(index),
         atMs,
@@ -85,7 +86,8 @@ function assertPromptAlone(
 ): void {
   const isAlone =
     tool === "" && args === undefined && actionType === undefined && actionContent === "" && result === undefined;
-  if (!isAlone) throw invalidField(`${path}.prompt`, "stands alone: a step with it has nothing else but `at`");
+  if (!isAlone)
+    throw invalidField(`${path}.prompt`, "stands alone: a step with it has nothing else but `at` and `is_cut`");
 }
 
 function stepAction(step: StepMessage, agentId: string, caller: Caller, path: string): Action {

@@ -241,6 +241,18 @@ describe("a replay of episodes", () => {
       expect(decisionsOf(skipped)).to.deep.equal(["escalate", "escalate", "escalate"]);
     });
 
+    it("takes every value as seen after a result or prompt whose end is missing.", async () => {
+      const [mandate] = rules.drafts;
+      const conditions = { arguments: [{ path: "to[]", kind: "text" }], trusted: ["prompt"], fires: "seen_untrusted" };
+      const rule = { type: "provenance", tool: "send_mail", decision: "escalate", conditions };
+      const seen = { ...rules, drafts: [{ ...mandate, rules: [rule] }] };
+      const lastAfter = async (step: object): Promise<readonly string[]> =>
+        decisionsOf(await ask([step, send("zoe writes")], seen, { prompt })).slice(-1);
+      expect(await lastAfter(inbox())).to.deep.equal(["allow"]);
+      expect(await lastAfter(inbox({ is_cut: true }))).to.deep.equal(["escalate"]);
+      expect(await lastAfter({ prompt: "go on", is_cut: true })).to.deep.equal(["escalate"]);
+    });
+
     it("fires nothing in an episode without a prompt.", async () => {
       expect(decisionsOf(await ask([send("eve@eve.example")], rules))).to.deep.equal(["allow"]);
     });

@@ -34,6 +34,7 @@ export async function replaySummary(
     }),
     result: `result ${index}`,
     isError: false,
+    isCut: false,
     isParallel: false,
     role: undefined,
     atMs: undefined,

@@ -1825,11 +1825,18 @@ export declare type EpisodeStep = Message<"agentcontrol.v1.EpisodeStep"> & {
   at?: Timestamp | undefined;
 
   /**
-   * Prompt at this point, 1 byte to 1 MiB. A step with it has nothing else but `at`.
+   * Prompt at this point, 1 byte to 1 MiB. A step with it has nothing else but `at` and `is_cut`.
    *
    * @generated from field: optional string prompt = 9;
    */
   prompt?: string | undefined;
+
+  /**
+   * True if the end of the result or prompt is missing: the session is full from then on, as after an observation with `is_cut`.
+   *
+   * @generated from field: bool is_cut = 10;
+   */
+  isCut: boolean;
 };
 
 /**

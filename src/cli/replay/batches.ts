@@ -9,8 +9,8 @@ const MAX_VALUES = 100_000;
 /** Bounds of one episode. */
 const MAX_STEPS = 10_000;
 const MAX_EPISODE_BYTES = 3_145_728;
-/** Maximum characters of a result or prompt, of which a session reads no more. */
-const MAX_TEXT = 1_000_000;
+/** Maximum characters of a result, of which a session reads no more, and bytes of a prompt. */
+const MAX_TEXT = 1_048_576;
 /** Bytes that a result keeps at least when an episode is too large. */
 const MIN_RESULT = 256;
 
@@ -23,7 +23,7 @@ export interface SentEpisode {
 /** Episodes of one request. */
 export interface Batch {
   readonly episodes: readonly SentEpisode[];
-  /** Number of results and prompts that were cut because their episode is too large. */
+  /** Number of results and prompts that were cut because they or their episode are too large. */
   readonly cut: number;
 }
 
@@ -61,16 +61,16 @@ function messageOf({ episode, file }: Recording, maxBytes: number): SizedMessage
   const { id, prompt, contract, steps, labels = [] } = episode;
   if (steps.length > MAX_STEPS) throw new CommandError(`${file}: episode \`${id}\` has more than ${MAX_STEPS} steps`);
   let cut = 0;
-  const textWithin = (text: string, max: number): string => {
-    if (text.length <= max) return text;
+  const textWithin = (text: string, max: number): CutText => {
+    if (text.length <= max) return { text, isCut: false };
     cut += 1;
-    return text.slice(0, max).toWellFormed();
+    return { text: text.slice(0, max).toWellFormed(), isCut: true };
   };
   const built = (maxText: number): JsonRecord => {
     cut = 0;
     return {
       id,
-      ...(prompt !== undefined && { prompt: textWithin(prompt, Math.min(MAX_TEXT, maxText * 16)) }),
+      ...(prompt !== undefined && { prompt: textWithin(prompt, Math.min(MAX_TEXT, maxText * 16)).text }),
       ...(contract !== undefined && { contract }),
       steps: steps.map((step) => stepMessage(step, (text) => textWithin(text, maxText))),
       ...(labels.length > 0 && { labels: labels.map(({ step, role }): JsonRecord => ({ step, role })) }),
@@ -85,17 +85,27 @@ function messageOf({ episode, file }: Recording, maxBytes: number): SizedMessage
   }
 }
 
-function stepMessage(step: RecordedStep, cut: (text: string) => string): JsonRecord {
+/** The part of a text that is sent. */
+interface CutText {
+  readonly text: string;
+  readonly isCut: boolean;
+}
+
+function stepMessage(step: RecordedStep, cut: (text: string) => CutText): JsonRecord {
   const at = step.at === undefined ? {} : { at: step.at };
-  if (!isCall(step)) return { prompt: cut(step.prompt), ...at };
+  if (!isCall(step)) {
+    const { text, isCut } = cut(step.prompt);
+    return { prompt: text, ...(isCut && { is_cut: true }), ...at };
+  }
   const { tool, arguments: args, action_type, content, result, is_error, parallel } = step;
+  // As text, which the service reads as the same JSON.
+  const sent = result === undefined ? undefined : cut(typeof result === "string" ? result : JSON.stringify(result));
   return {
     tool,
     arguments: args,
     ...(action_type !== undefined && { action_type }),
     ...(content !== undefined && { action_content: content }),
-    // As text, which the service reads as the same JSON.
-    ...(result !== undefined && { result: cut(typeof result === "string" ? result : JSON.stringify(result)) }),
+    ...(sent !== undefined && { result: sent.text, ...(sent.isCut && { is_cut: true }) }),
     ...(is_error === true && { is_error }),
     ...(parallel === true && { parallel }),
     ...at,

@@ -13,7 +13,7 @@ export interface ReplayResult {
   /** SHA-256 over the digests of the requests, lower-case hexadecimal. */
   readonly digest: string;
   readonly policyDigest: string;
-  /** Number of results and prompts that were cut because their episodes are too large. */
+  /** Number of results and prompts that were cut because they or their episodes are too large. */
   readonly cut: number;
 }
 
@@ -35,7 +35,7 @@ export function reportOf(result: ReplayResult, columns: number | undefined): Com
   ];
   const lines = [
     `${episodes.length} episodes, ${calls} calls: ${calls - asked - blocked} allowed, ${asked} asked about, ${blocked} blocked`,
-    ...(cut === 0 ? [] : [`${cut} results and prompts were cut, because their episodes are too large for one request`]),
+    ...(cut === 0 ? [] : [`${cut} results and prompts were cut, because they or their episodes are too large`]),
     "",
     ...measurementLines([total, ...groups], columns),
     ...(rules.length === 0 ? [] : ["", ...ruleLines(rules, columns)]),

@@ -66,7 +66,7 @@ export class EpisodeRun {
     for (const step of steps) {
       this.#moveClock(step);
       if (step.kind === "prompt" || !step.isParallel) await this.#read();
-      if (step.kind === "prompt") await this.#within(this.#memory.prompt(step.text));
+      if (step.kind === "prompt") await this.#within(this.#memory.prompt(step.text, step.isCut));
       else yield await this.#call(step);
       await this.#options.pace.turn();
     }

@@ -14,6 +14,8 @@ export interface EpisodeCall {
   readonly result: string | undefined;
   /** True if the tool returned an error. */
   readonly isError: boolean;
+  /** True if the end of the result is missing. */
+  readonly isCut: boolean;
   /** True if the results of the calls just before were not known yet. */
   readonly isParallel: boolean;
   /** Its role in an attack; undefined for a call that belongs to none. */
@@ -27,6 +29,8 @@ export interface EpisodePrompt {
   readonly kind: "prompt";
   readonly index: number;
   readonly text: string;
+  /** True if the end of the text is missing. */
+  readonly isCut: boolean;
   readonly atMs: number | undefined;
 }
 

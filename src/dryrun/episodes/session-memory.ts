@@ -28,20 +28,21 @@ export class SessionMemory {
     state.sessions.put(REPLAYED_SESSION, undefined);
   }
 
-  /** Observes what the agent was asked. */
-  *prompt(text: string): Work<void> {
-    yield* this.#observe({ source: "prompt", content: text, declared: undefined, args: {} }, undefined, undefined);
+  /** Observes what the agent was asked. `isCut`: its end is missing. */
+  *prompt(text: string, isCut = false): Work<void> {
+    const job = { source: "prompt", content: text, declared: undefined, args: {} } as const;
+    yield* this.#observe(job, isCut, undefined, undefined);
   }
 
   /** Observes the result of a call. Nothing of an error is trusted, whatever the registration of the tool says. */
   *result(
-    { action, result = "", isError }: EpisodeCall,
+    { action, result = "", isError, isCut }: EpisodeCall,
     toolName: string | undefined,
     tool: ToolSchema | undefined,
   ): Work<void> {
     const declared = isError ? undefined : tool?.provenance;
     const args = declared === undefined ? {} : (argumentsFrom(action.metadata) ?? {});
-    yield* this.#observe({ source: "result", content: result, declared, args }, action.decisionId, toolName);
+    yield* this.#observe({ source: "result", content: result, declared, args }, isCut, action.decisionId, toolName);
   }
 
   /** Remembers the values on which rules asked as approved by a person. */
@@ -54,10 +55,15 @@ export class SessionMemory {
     this.#put(values.with(values.fit({ ...row, digests: { approved } })));
   }
 
-  *#observe(job: Omit<ContentJob, "key">, decisionId: string | undefined, tool: string | undefined): Work<void> {
+  *#observe(
+    job: Omit<ContentJob, "key">,
+    isCutBefore: boolean,
+    decisionId: string | undefined,
+    tool: string | undefined,
+  ): Work<void> {
     const { source, content } = job;
     const found = yield* digestsOfContent({ ...job, key: KEY, content: content.slice(0, MAX_CONTENT) });
-    const isCut = content.length > MAX_CONTENT || found.isCut;
+    const isCut = isCutBefore || content.length > MAX_CONTENT || found.isCut;
     const { workspaceId, seq, lastAtMs: atMs } = this.#state;
     const teller = { sessionId: REPLAYED_SESSION, agentId: this.#agentId, by: "", isByAgent: false };
     const observation = { ...teller, source, decisionId, tool, declared: job.declared };

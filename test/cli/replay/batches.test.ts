@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { CommandError } from "../../../src/cli/command.ts";
 import { type Batch, batchesOf } from "../../../src/cli/replay/batches.ts";
 import type { Episode, Recording } from "../../../src/cli/replay/episode.ts";
+import { isJsonRecord, type JsonRecord, listAt } from "../../../src/verify/json.ts";
 
 async function* recordings(...episodes: readonly Episode[]): AsyncGenerator<Recording> {
   for (const episode of episodes) yield { episode, file: "some.jsonl" };
@@ -15,6 +16,8 @@ async function all(episodes: readonly Episode[], base = 0): Promise<readonly Bat
 
 const sizeOf = (batch: Batch): number =>
   Buffer.byteLength(JSON.stringify(batch.episodes.map(({ message }) => message)));
+const stepsOf = (batch: Batch | undefined): readonly JsonRecord[] =>
+  listAt(batch?.episodes[0]?.message, "steps").filter(isJsonRecord);
 const call = (result: string) => ({ tool: "read", arguments: {}, result });
 
 describe("episodes in requests", () => {
@@ -45,7 +48,19 @@ describe("episodes in requests", () => {
     expect(batch?.cut).to.equal(20);
     expect(sizeOf(batch as Batch)).to.be.below(4_194_304);
     expect(batch?.episodes[0]?.message.steps).to.have.length(21);
-    expect(JSON.stringify(batch?.episodes[0]?.message.steps)).to.include('"result":"short"');
+    const sent = stepsOf(batch);
+    expect(sent[0]).to.deep.include({ result: "short" }).and.not.have.property("is_cut");
+    expect(sent.slice(1).every(({ is_cut }) => is_cut === true)).to.equal(true);
+  });
+
+  it("send a result as far as a session reads it, and say that its end is missing.", async () => {
+    const [batch] = await all([{ id: "e", steps: [call("x".repeat(1_048_576)), call("x".repeat(1_048_577))] }]);
+    const sent = stepsOf(batch);
+    expect(sent.map(({ result, is_cut }) => [String(result).length, is_cut])).to.deep.equal([
+      [1_048_576, undefined],
+      [1_048_576, true],
+    ]);
+    expect(batch?.cut).to.equal(1);
   });
 
   it("are refused if they cannot be made small enough, or have too many steps.", async () => {
