@@ -1,11 +1,8 @@
 import { isJsonRecord, type JsonRecord, type JsonValue } from "../../verify/json.ts";
-import type { BenchmarkRun, RecordedCall, Recording } from "./episode.ts";
+import { type BenchmarkRun, NAMELESS_TOOL, type RecordedCall, type Recording } from "./episode.ts";
 import { MemberCheck } from "./jsonl.ts";
 import { jsonFromPython, PythonLiteralError } from "./python-literal.ts";
 import { filesAt, parseRecorded, textOf } from "./read-recording.ts";
-
-/** Name that the benchmark gives to a call without one. */
-const NAMELESS = "<empty-function-name>";
 
 /**
  * Reads the runs of AgentDyn, and of AgentDojo, whose files have the same members: one JSON file a run, with the messages between user,
@@ -98,7 +95,7 @@ function callFrom(
   const tool = check.text(record.function, `${path}.function`).trim();
   const args = record.args == null ? {} : check.record(record.args, `${path}.args`);
   const id = record.id == null ? undefined : check.text(record.id, `${path}.id`);
-  return { id, step: { tool: tool === "" ? NAMELESS : tool, arguments: withLists(args) } };
+  return { id, step: { tool: tool === "" ? NAMELESS_TOOL : tool, arguments: withLists(args) } };
 }
 
 /** Reads arguments that are the text of a Python list as lists, as the benchmark does before it calls the tool. */
@@ -131,12 +128,12 @@ function pythonFrom(text: string): JsonValue | undefined {
 /** Returns the text of a message: of its blocks of type `text`, or of its only text. */
 function contentText(check: MemberCheck, content: JsonValue | undefined, path: string): string {
   if (content == null) return "";
-  if (typeof content === "string") return check.text(content, path);
+  if (typeof content === "string") return content.toWellFormed();
   return check
     .list(content, path)
     .flatMap((block) => {
       const text = isJsonRecord(block) ? (block.content ?? block.text) : undefined;
-      return typeof text === "string" ? [check.text(text, path)] : [];
+      return typeof text === "string" ? [text.toWellFormed()] : [];
     })
     .join("\n");
 }

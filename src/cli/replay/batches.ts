@@ -1,6 +1,6 @@
-import type { JsonRecord, JsonValue } from "../../verify/json.ts";
+import { isJsonRecord, type JsonRecord, type JsonValue } from "../../verify/json.ts";
 import { CommandError } from "../command.ts";
-import { isCall, type RecordedStep, type Recording } from "./episode.ts";
+import { isCall, NAMELESS_TOOL, type RecordedStep, type Recording } from "./episode.ts";
 
 /** Bounds of a request, below those of the service. */
 const MAX_EPISODES = 200;
@@ -13,6 +13,9 @@ const MAX_EPISODE_BYTES = 3_145_728;
 const MAX_TEXT = 1_048_576;
 /** Bytes that a result keeps at least when an episode is too large. */
 const MIN_RESULT = 256;
+
+/** The names that a tool can have. */
+const TOOL_NAME = /^[A-Za-z0-9_][A-Za-z0-9 ._:/@#$+-]{0,255}$/;
 
 /** An episode as it is sent. */
 export interface SentEpisode {
@@ -61,7 +64,8 @@ function messageOf({ episode, file }: Recording, maxBytes: number): SizedMessage
   const { id, prompt, contract, steps, labels = [] } = episode;
   if (steps.length > MAX_STEPS) throw new CommandError(`${file}: episode \`${id}\` has more than ${MAX_STEPS} steps`);
   let cut = 0;
-  const textWithin = (text: string, max: number): CutText => {
+  const textWithin = (recorded: string, max: number): CutText => {
+    const text = withoutRefused(recorded);
     if (text.length <= max) return { text, isCut: false };
     cut += 1;
     return { text: text.slice(0, max).toWellFormed(), isCut: true };
@@ -101,8 +105,8 @@ function stepMessage(step: RecordedStep, cut: (text: string) => CutText): JsonRe
   // As text, which the service reads as the same JSON.
   const sent = result === undefined ? undefined : cut(typeof result === "string" ? result : JSON.stringify(result));
   return {
-    tool,
-    arguments: args,
+    tool: TOOL_NAME.test(tool.trim()) ? tool : NAMELESS_TOOL,
+    arguments: valueWithoutRefused(args),
     ...(action_type !== undefined && { action_type }),
     ...(content !== undefined && { action_content: content }),
     ...(sent !== undefined && { result: sent.text, ...(sent.isCut && { is_cut: true }) }),
@@ -110,6 +114,16 @@ function stepMessage(step: RecordedStep, cut: (text: string) => CutText): JsonRe
     ...(parallel === true && { parallel }),
     ...at,
   };
+}
+
+/** Replaces characters that the service refuses: NUL and halves of surrogate pairs. */
+const withoutRefused = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");
+
+function valueWithoutRefused(value: JsonValue): JsonValue {
+  if (typeof value === "string") return withoutRefused(value);
+  if (Array.isArray(value)) return value.map(valueWithoutRefused);
+  if (!isJsonRecord(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, valueWithoutRefused(each)]));
 }
 
 /** Counts the values of JSON as the service does: members and items. */

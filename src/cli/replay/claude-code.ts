@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import { isJsonRecord, type JsonRecord, type JsonValue, stringFrom } from "../../verify/json.ts";
 import { CommandError } from "../command.ts";
-import { isCall, type RecordedCall, type RecordedStep, type Recording } from "./episode.ts";
+import { isCall, MAX_ID_LENGTH, type RecordedCall, type RecordedStep, type Recording } from "./episode.ts";
 import { filesAt, linesOf, parseRecorded } from "./read-recording.ts";
 
 /** Names of the files in which newer versions write what a subagent did. */
@@ -28,8 +28,11 @@ export async function* episodesOfTranscripts(paths: readonly string[]): AsyncGen
 }
 
 function uniqueId(ids: Set<string>, id: string): string {
-  let unique = id;
-  for (let count = 2; ids.has(unique); count += 1) unique = `${id} (${count})`;
+  let unique = id.slice(0, MAX_ID_LENGTH).toWellFormed();
+  for (let count = 2; ids.has(unique); count += 1) {
+    const end = ` (${count})`;
+    unique = id.slice(0, MAX_ID_LENGTH - end.length).toWellFormed() + end;
+  }
   ids.add(unique);
   return unique;
 }

@@ -72,5 +72,11 @@ export interface Recording {
   readonly run?: BenchmarkRun;
 }
 
+/** Tool of a call without a name, or with a name that no tool can have, such as one that a model invented. */
+export const NAMELESS_TOOL = "nameless-tool";
+
+/** Maximum characters of an episode's id. */
+export const MAX_ID_LENGTH = 200;
+
 /** Tests whether a step is a call of a tool. */
 export const isCall = (step: RecordedStep): step is RecordedCall => "tool" in step;

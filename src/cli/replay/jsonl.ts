@@ -2,6 +2,7 @@ import { isJsonRecord, type JsonRecord, type JsonValue } from "../../verify/json
 import { CommandError } from "../command.ts";
 import {
   type Episode,
+  MAX_ID_LENGTH,
   type RecordedStep,
   type Recording,
   STEP_ROLES,
@@ -10,8 +11,6 @@ import {
 } from "./episode.ts";
 import { filesAt, linesOf, parseRecorded } from "./read-recording.ts";
 
-/** Maximum characters of an episode's id. */
-const MAX_ID_LENGTH = 200;
 const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
 
 /** Reads files that hold one episode a line. Throws `CommandError` that names file, line and member. */

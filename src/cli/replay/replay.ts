@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { parse } from "yaml";
 import { isJsonRecord, type JsonRecord, type JsonValue, textAt } from "../../verify/json.ts";
-import { type Command, CommandError, type CommandInput } from "../command.ts";
+import { type Command, CommandError, type CommandInput, ServiceError } from "../command.ts";
 import { readInput } from "../input-file.ts";
 import { readMandates } from "../mandate-commands.ts";
 import { readMandateFiles } from "../mandate-files.ts";
@@ -13,7 +13,7 @@ import { Planner } from "../pack/plan.ts";
 import { registeredTools } from "../pack/registered-tools.ts";
 import { isTemplate, mandatesFrom, readTemplate, schemaFromPaths } from "../pack/template.ts";
 import { assertSound, isToolFile, parseToolFile, readToolFile, type ToolFile } from "../pack/tool-file.ts";
-import { serviceFrom, streamFrom } from "../service.ts";
+import { RequestRefusedError, serviceFrom, streamFrom } from "../service.ts";
 import { episodesOfRuns } from "./agentdyn.ts";
 import { type Batch, batchesOf } from "./batches.ts";
 import { episodesOfTranscripts } from "./claude-code.ts";
@@ -252,14 +252,27 @@ async function replayBatch(
 ): Promise<JsonRecord> {
   const body = { ...supposed, episodes: batch.episodes.map(({ message }) => message) };
   let next = 0;
-  for await (const message of streamFrom(input, "/v1/enforce/replay", body)) {
-    if (isJsonRecord(message.summary)) return message.summary;
-    const sent = batch.episodes[next];
-    if (!isJsonRecord(message.episode) || sent === undefined) break;
-    into.push(judgedFrom(sent.recording, message.episode, input.has("hidden")));
-    next += 1;
+  try {
+    for await (const message of streamFrom(input, "/v1/enforce/replay", body)) {
+      if (isJsonRecord(message.summary)) return message.summary;
+      const sent = batch.episodes[next];
+      if (!isJsonRecord(message.episode) || sent === undefined) break;
+      into.push(judgedFrom(sent.recording, message.episode, input.has("hidden")));
+      next += 1;
+    }
+  } catch (error) {
+    throw error instanceof RequestRefusedError ? faultOf(batch, error) : error;
   }
   throw new CommandError("the service ended a replay without a summary");
+}
+
+/** Names the recording at fault, which the service knows by its place in the request alone. */
+function faultOf({ episodes }: Batch, error: RequestRefusedError): CommandError {
+  const place = /\bepisodes\[(\d+)\]/.exec(error.message);
+  const recording = place === null ? undefined : episodes[Number(place[1])]?.recording;
+  if (recording === undefined) return error;
+  const message = error.message.replaceAll(/\bepisodes\[\d+\]\.(?=\w)/g, "");
+  return new ServiceError(`${recording.file}: episode \`${recording.episode.id}\`: ${message}`);
 }
 
 function showProgress({ io }: CommandInput, episodes: number): void {

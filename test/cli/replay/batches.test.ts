@@ -63,6 +63,18 @@ describe("episodes in requests", () => {
     expect(batch?.cut).to.equal(1);
   });
 
+  it("have no NUL, half of a surrogate pair or name that no tool can have.", async () => {
+    const odd = { tool: "<invented>", arguments: { a: ["x\0"], b: { c: "\ud800" } }, result: "\0\udc00" };
+    const [batch] = await all([{ id: "e", prompt: "p\0", steps: [odd, { ...odd, tool: "t" }, { prompt: "\0" }] }]);
+    const sent = { arguments: { a: ["x\ufffd"], b: { c: "\ufffd" } }, result: "\ufffd\ufffd" };
+    expect(batch?.episodes[0]?.message).to.deep.equal({
+      id: "e",
+      prompt: "p\ufffd",
+      steps: [{ tool: "nameless-tool", ...sent }, { tool: "t", ...sent }, { prompt: "\ufffd" }],
+    });
+    expect(batch?.episodes[0]?.recording.episode.steps[0]).to.equal(odd);
+  });
+
   it("are refused if they cannot be made small enough, or have too many steps.", async () => {
     const large = { tool: "t", arguments: { text: "x".repeat(4_000_000) } };
     const many = Array.from({ length: 10_001 }, () => call("x"));

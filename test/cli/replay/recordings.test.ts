@@ -153,6 +153,14 @@ describe("recordings", () => {
       });
     }
 
+    it("have ids that the service takes, however long the name of the file.", async () => {
+      const name = "x".repeat(220);
+      for (const end of ["a", "b"]) await fileOf("{}", `${name}${end}.jsonl`);
+      const files = ["a", "b"].map((end) => join(temporary, `${name}${end}.jsonl`));
+      const ids = (await all(episodesOfTranscripts(files))).map(({ episode }) => episode.id);
+      expect(ids).to.deep.equal(["x".repeat(200), `${"x".repeat(196)} (2)`]);
+    });
+
     it("are read in time proportional to their length when they hold many tags.", async () => {
       const content = "<bash-stdout>".repeat(400_000) + "</bash-stderr>".repeat(400_000);
       const file = await fileOf(JSON.stringify({ type: "user", message: { content } }));
@@ -208,6 +216,16 @@ describe("recordings", () => {
         ],
       });
       expect(honest?.run).to.include({ injectionTask: undefined, attack: undefined, security: undefined });
+    });
+
+    it("are read also where a call has no name and a result half of a surrogate pair.", async () => {
+      const messages = [
+        { role: "assistant", tool_calls: [{ function: "", args: {} }] },
+        { role: "tool", content: "\ud800" },
+      ];
+      const file = await fileOf(JSON.stringify({ ...RUN, messages }), "run.json");
+      const [run] = await all(episodesOfRuns([file]));
+      expect(run?.episode.steps).to.deep.equal([{ tool: "nameless-tool", arguments: {}, result: "\ufffd" }]);
     });
 
     const RUN = { suite_name: "s", pipeline_name: "p", user_task_id: "u", utility: true, security: true };

@@ -96,6 +96,28 @@ describe("agentctl replay", () => {
     expect(existsSync(out)).to.equal(false);
   });
 
+  it("names the recording that the service refuses.", async () => {
+    const episode = (id: string, ...times: readonly string[]): string =>
+      `${JSON.stringify({ id, steps: times.map((at) => ({ tool: "t", at })) })}\n`;
+    const file = await served.folder.file(
+      "back.jsonl",
+      episode("fine") + episode("back", "2026-03-02T09:00:00Z", "2026-03-02T08:00:00Z"),
+    );
+    const { code, stderr } = await served.agentctl("replay", file);
+    expect(code).to.equal(2);
+    expect(stderr).to.match(/back\.jsonl: episode `back`: .* with 400: .*`steps\[1\]\.at`/);
+  });
+
+  it("takes steps that no service would, such as a call of a tool that a model invented.", async () => {
+    const steps = [{ tool: "<no such>", arguments: { text: "\0" }, result: "\0" }, { tool: "x".repeat(600) }];
+    const file = await served.folder.file("odd.jsonl", JSON.stringify({ id: "odd", steps }));
+    const { code, stdout } = await served.agentctl("replay", file);
+    expect([code, stdout.split("\n")[0]]).to.deep.equal([
+      0,
+      "1 episodes, 2 calls: 2 allowed, 0 asked about, 0 blocked",
+    ]);
+  });
+
   const FAULTS: readonly (readonly [argv: readonly string[], message: string])[] = [
     [[], "expected <path> [path…] after `replay`"],
     [[at("jsonl"), "--format", "__proto__"], "--format must be `jsonl`, `claude-code` or `agentdyn`"],
