@@ -25,9 +25,6 @@ import type { Caller } from "./context.ts";
 import { decisionMapping, decisionPathMapping, outsideContractMapping } from "./enum-mapping.ts";
 import { reasonMessageFrom } from "./records.ts";
 
-/** Maximum number of reasons of one call that are shown. */
-const MAX_REASONS = 10;
-
 const ROLES: Readonly<Partial<Record<StepRole, StepRoleWord>>> = {
   [StepRole.EFFECTIVE]: "effective",
   [StepRole.STAGE]: "stage",
@@ -140,13 +137,13 @@ export function replayMessageFrom(event: ReplayEvent): MessageInitShape<typeof R
   return {
     episode: {
       id: event.id,
-      steps: event.calls.map(({ index: step, ran, outcome: { decision, path, policyName, reasons } }) => ({
+      steps: event.calls.map(({ index: step, ran, decision, path, policyName, reasons }) => ({
         step,
         ran,
         decision: decisionMapping.toProto[decision],
         decisionPath: decisionPathMapping.toProto[path],
         ...(policyName === undefined ? {} : { policyName }),
-        reasons: reasons.slice(0, MAX_REASONS).map(reasonMessageFrom),
+        reasons: reasons.map(reasonMessageFrom),
       })),
     },
   };

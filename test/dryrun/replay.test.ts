@@ -1,7 +1,12 @@
 import { expect } from "chai";
+import { MandateMode } from "../../gen/agentcontrol/v1/mandate_service_pb.js";
+import { Decision } from "../../gen/agentcontrol/v1/resources_pb.js";
 import { textAt } from "../../src/verify/json.ts";
+import { actionRule, withWorkspace } from "../support/harness.ts";
 import { startService, type TestService } from "../support/service.ts";
 import { decisionsOf, type ReplayAnswer, replay } from "./replay-harness.ts";
+import { draftOf } from "./run-backtest.ts";
+import { replayEvents } from "./run-replay.ts";
 
 const MAIL = {
   name: "send_mail",
@@ -275,6 +280,30 @@ describe("a replay of episodes", () => {
     expect(renamed.summary.digest).not.to.equal(first.summary.digest);
     const skipped = await ask(steps, { ...body, escalated: "skip" });
     expect(skipped.summary.digest).not.to.equal(first.summary.digest);
+  });
+
+  it("hashes every reason of a call, in the order of the steps of each episode.", async () => {
+    const rule = { type: "action", decision: "escalate", conditions: { match_action_types: ["pay"] } };
+    const drafts = [
+      { name: "many", rules: Array.from({ length: 12 }, () => rule) },
+      { name: "watched", mode: "observe", rules: Array.from({ length: 12 }, () => rule) },
+    ];
+    const episodes = ["a", "b", "c"].map((id, at) => ({ id, steps: Array.from({ length: at }, () => pay(900)) }));
+    const answer = await replay(service, { episodes, tools: [PAY], drafts: [...drafts, ASK_ABOVE_500] });
+    expect(answer.episodes[1]?.steps[0]?.reasons).to.have.length(10);
+    expect(answer.summary.digest).to.equal("253f01a609c4f8f17c34bcd2745d357a9c85d9b7348303314ab2dcf86a2bd7dd");
+  });
+
+  it("keeps of a call until the end of its episode no more than is shown.", async () => {
+    await withWorkspace({}, async (workspace) => {
+      const rules = Array.from({ length: 12 }, () => actionRule(Decision.ESCALATE, "pay"));
+      const drafts = [draftOf("many", rules), draftOf("watched", rules, { mode: MandateMode.OBSERVE })];
+      const [agentId] = await workspace.newAgents(1);
+      const [event] = await replayEvents(workspace, String(agentId), [{ tool: "pay", arguments: {} }], drafts);
+      const [call] = event?.kind === "episode" ? event.calls : [];
+      expect(call).to.have.all.keys("index", "ran", "decision", "path", "policyName", "reasons");
+      expect(call?.reasons).to.have.length(10);
+    });
   });
 
   it("writes nothing, and leaves the workspace's own rules and lists as they are.", async () => {

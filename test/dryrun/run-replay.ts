@@ -2,6 +2,7 @@ import type { Draft } from "../../src/dryrun/drafts.ts";
 import { DryRuns } from "../../src/dryrun/dry-runs.ts";
 import type { Episode } from "../../src/dryrun/episodes/episode.ts";
 import { REPLAYED_SESSION } from "../../src/dryrun/episodes/own-workspace.ts";
+import type { ReplayEvent } from "../../src/dryrun/episodes/replay-episodes.ts";
 import type { ReplaySummary } from "../../src/dryrun/episodes/replay-tally.ts";
 import { LongChecker } from "../../src/policy/long/checker.ts";
 import { ReadOnlyDatabase } from "../../src/store/transaction.ts";
@@ -14,12 +15,18 @@ interface Call {
 }
 
 /** Replays one episode of an agent in the workspace `default`, and returns the summary. */
-export async function replaySummary(
+export async function replaySummary(...of: Parameters<typeof replayEvents>): Promise<ReplaySummary> {
+  for (const event of await replayEvents(...of)) if (event.kind === "summary") return event.summary;
+  throw new Error("no summary");
+}
+
+/** Replays as `replaySummary` does, and returns every message. */
+export async function replayEvents(
   { logs, database }: Pick<Replica, "logs" | "database">,
   agentId: string,
   calls: readonly Call[],
   drafts: readonly Draft[],
-): Promise<ReplaySummary> {
+): Promise<readonly ReplayEvent[]> {
   const checker = new LongChecker();
   const dryRuns = new DryRuns({ logs, reads: new ReadOnlyDatabase(database.pool), checker });
   const steps = calls.map(({ tool, arguments: args }, index) => ({
@@ -51,9 +58,10 @@ export async function replaySummary(
     signal: new AbortController().signal,
   } as const;
   try {
-    for await (const event of dryRuns.replay(query)) if (event.kind === "summary") return event.summary;
+    const events: ReplayEvent[] = [];
+    for await (const event of dryRuns.replay(query)) events.push(event);
+    return events;
   } finally {
     await checker.close();
   }
-  throw new Error("no summary");
 }

@@ -9,7 +9,7 @@ import type { WorkspaceState } from "../../state/workspace.ts";
 import { createId } from "../../store/ids.ts";
 import type { Pace } from "../pace.ts";
 import { errorBelow } from "../place-error.ts";
-import type { Episode, EpisodeCall, EpisodePrompt, Escalated, ReplayedCall } from "./episode.ts";
+import type { DecidedCall, Episode, EpisodeCall, EpisodePrompt, Escalated } from "./episode.ts";
 import { completeCounters, createOwnWorkspace, putContract, REPLAYED_AGENT } from "./own-workspace.ts";
 import { SessionMemory } from "./session-memory.ts";
 
@@ -29,9 +29,8 @@ export interface RunOptions {
 }
 
 /** A call that ran and whose result the agent does not know yet. */
-interface Unread {
+interface Unread extends Pick<Outcome, "toolName" | "tool"> {
   readonly call: EpisodeCall;
-  readonly outcome: Outcome;
 }
 
 /** Replay of one episode on a workspace of its own. */
@@ -60,7 +59,7 @@ export class EpisodeRun {
   }
 
   /** Replays the steps in their order. Yields the result of each call. */
-  async *run(): AsyncGenerator<ReplayedCall> {
+  async *run(): AsyncGenerator<DecidedCall> {
     const { prompt, steps } = this.#episode;
     if (prompt !== undefined && prompt !== "") await this.#within(this.#memory.prompt(prompt));
     for (const step of steps) {
@@ -81,9 +80,8 @@ export class EpisodeRun {
 
   /** Observes the results of the calls that ran. */
   async #read(): Promise<void> {
-    for (const { call, outcome } of this.#unread.splice(0)) {
-      if (call.result === undefined) continue;
-      await this.#within(this.#memory.result(call, outcome.toolName, outcome.tool));
+    for (const { call, toolName, tool } of this.#unread.splice(0)) {
+      await this.#within(this.#memory.result(call, toolName, tool));
     }
   }
 
@@ -92,7 +90,7 @@ export class EpisodeRun {
     while (work.next().done !== true) await pace.turn();
   }
 
-  async #call(call: EpisodeCall): Promise<ReplayedCall> {
+  async #call(call: EpisodeCall): Promise<DecidedCall> {
     const { index, role } = call;
     const { escalated } = this.#options;
     const outcome = await this.#decide(call.action, index);
@@ -108,7 +106,8 @@ export class EpisodeRun {
       }
     }
     const ran = final.decision === "allow";
-    if (ran) this.#unread.push({ call, outcome: final });
+    const { toolName, tool } = final;
+    if (ran && call.result !== undefined) this.#unread.push({ call, toolName, tool });
     return { index, outcome, ran };
   }
 

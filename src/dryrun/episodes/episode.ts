@@ -1,5 +1,6 @@
+import type { Decision } from "../../policy/types.ts";
 import type { OutsideContract, SealedPlanStep } from "../../state/control-changes.ts";
-import type { Action, Outcome } from "../../state/types.ts";
+import type { Action, DecisionPath, DecisionReason, Outcome } from "../../state/types.ts";
 
 /** Part of a call in the goal of an attack: it does what the attacker wants, or prepares it. */
 export type StepRole = "effective" | "stage";
@@ -55,11 +56,20 @@ export interface Episode {
 /** Answer to the steps about which a person is asked. */
 export type Escalated = "run" | "skip";
 
-/** Result of a call in a replay. */
-export interface ReplayedCall {
+/** Call that was just decided. It is not kept: its outcome has what every mandate in observe mode found. */
+export interface DecidedCall {
   readonly index: number;
   /** Before a person was asked. */
   readonly outcome: Outcome;
   /** True if it was allowed, or a person approved it. */
   readonly ran: boolean;
+}
+
+/** Result of a call in a replay, kept until its episode ends. */
+export interface ReplayedCall extends Pick<DecidedCall, "index" | "ran"> {
+  readonly decision: Decision;
+  readonly path: DecisionPath;
+  readonly policyName: string | undefined;
+  /** The first reasons, as many as are shown. */
+  readonly reasons: readonly DecisionReason[];
 }

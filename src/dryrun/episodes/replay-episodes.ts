@@ -7,7 +7,7 @@ import type { ReadOnlyDatabase } from "../../store/transaction.ts";
 import { applyDrafts, applyLists, applyTools, type Draft } from "../drafts.ts";
 import { type OwnStates, whileHeld } from "../own-state.ts";
 import { Pace } from "../pace.ts";
-import type { Episode, Escalated, ReplayedCall } from "./episode.ts";
+import type { DecidedCall, Episode, Escalated, ReplayedCall } from "./episode.ts";
 import { EpisodeRun } from "./episode-run.ts";
 import { type ReplaySummary, ReplayTally } from "./replay-tally.ts";
 
@@ -28,6 +28,9 @@ export interface ReplayQuery {
 export type ReplayEvent =
   | { readonly kind: "episode"; readonly id: string; readonly calls: readonly ReplayedCall[] }
   | { readonly kind: "summary"; readonly summary: ReplaySummary };
+
+/** Maximum number of reasons of one call that are shown. */
+const MAX_REASONS = 10;
 
 /** Dependencies of a replay. */
 export interface ReplayParts {
@@ -71,12 +74,18 @@ async function* run({ reads, checker }: ReplayParts, query: ReplayQuery): AsyncG
   const tally = new ReplayTally();
   for (const [index, episode] of episodes.entries()) {
     const calls: ReplayedCall[] = [];
+    tally.begin();
     for await (const call of new EpisodeRun(state, episode, `episodes[${index}]`, options).run()) {
       if (signal.aborted) return;
-      calls.push(call);
+      tally.add(call);
+      calls.push(replayedFrom(call));
     }
-    tally.add(calls);
     yield { kind: "episode", id: episode.id, calls };
   }
   yield { kind: "summary", summary: tally.summary(state.policies.policySet().digest) };
+}
+
+function replayedFrom({ index, ran, outcome }: DecidedCall): ReplayedCall {
+  const { decision, path, policyName, reasons } = outcome;
+  return { index, ran, decision, path, policyName, reasons: reasons.slice(0, MAX_REASONS) };
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Decision } from "../../policy/types.ts";
 import { ENGINE_VERSION } from "../backtest/report.ts";
-import type { ReplayedCall } from "./episode.ts";
+import type { DecidedCall } from "./episode.ts";
 
 /** Numbers of a replay. */
 export interface ReplaySummary {
@@ -20,21 +20,22 @@ export class ReplayTally {
   readonly #decisions: Record<Decision, number> = { allow: 0, block: 0, escalate: 0 };
   #episodes = 0;
 
-  add(calls: readonly ReplayedCall[]): void {
+  /** Begins the next episode, to which the calls belong that are added from now on. */
+  begin(): void {
     this.#hash.update(`${JSON.stringify(["episode", this.#episodes])}\n`);
     this.#episodes += 1;
-    for (const { index, ran, outcome } of calls) {
-      const { decision, path, policyName, reasons } = outcome;
-      this.#decisions[decision] += 1;
-      const told = reasons.map((reason) => [
-        reason.code,
-        reason.mandateName ?? null,
-        reason.rule ?? null,
-        reason.argument ?? null,
-        reason.decision ?? null,
-      ]);
-      this.#hash.update(`${JSON.stringify([index, decision, ran, path, policyName ?? null, told])}\n`);
-    }
+  }
+
+  add({ index, ran, outcome: { decision, path, policyName, reasons } }: DecidedCall): void {
+    this.#decisions[decision] += 1;
+    const told = reasons.map((reason) => [
+      reason.code,
+      reason.mandateName ?? null,
+      reason.rule ?? null,
+      reason.argument ?? null,
+      reason.decision ?? null,
+    ]);
+    this.#hash.update(`${JSON.stringify([index, decision, ran, path, policyName ?? null, told])}\n`);
   }
 
   /** Returns the numbers so far. Nothing may be added afterwards. */
