@@ -1,7 +1,7 @@
 import type { Release } from "../async/semaphore.ts";
 import type { Holder } from "../async/shared-pot.ts";
 import { Slots } from "../async/slots.ts";
-import { ErrorReason, invalidField, notFound, overShare } from "../errors.ts";
+import { ControlPlaneError, ErrorReason, invalidField, notFound, overShare } from "../errors.ts";
 import type { DatabaseClock } from "../log/clock.ts";
 import type { ListDraft } from "../registry/lists.ts";
 import { completeWindows } from "../state/counters/log-history.ts";
@@ -29,6 +29,8 @@ const MAX_LOADED = 4;
 const MAX_PAIRS = 2;
 /** Dry runs that have one or wait for it. */
 const MAX_DRY_RUNS = 40;
+/** Milliseconds that a message may wait for its reader while its dry run holds room that others wait for. */
+const READER_MS = 30_000;
 /** Bound and words of a refusal. */
 const REFUSAL = {
   size: MAX_DRY_RUNS,
@@ -112,24 +114,55 @@ export class OwnStates {
 
 /**
  * Yields what `run` does while the room that was asked for is held. Yields nothing if the caller left before there was room. Faults of the
- * database become STORE_UNAVAILABLE.
+ * database become STORE_UNAVAILABLE. A message that waits `readerMs` milliseconds for its reader ends the run and frees the room; the
+ * reader then gets DEADLINE_EXCEEDED.
  */
 export async function* whileHeld<T>(
   acquired: Promise<Release>,
   signal: AbortSignal,
   run: () => AsyncGenerator<T>,
+  readerMs = READER_MS,
 ): AsyncGenerator<T> {
   const release = await acquired.catch((error: unknown) => {
     if (!signal.aborted) throw error;
   });
   if (release === undefined) return;
+  const source = run();
+  let isHeld = true;
+  const free = (): void => {
+    if (isHeld) release();
+    isHeld = false;
+  };
+  let isUnread = false;
+  const giveUp = (): void => {
+    isUnread = true;
+    // The source waits at its message, so this also gives up its state.
+    void source.return(undefined).then(free, free);
+  };
   try {
-    yield* run();
+    for await (const message of source) {
+      const timer = setTimeout(giveUp, readerMs);
+      try {
+        yield message;
+      } finally {
+        clearTimeout(timer);
+      }
+      if (isUnread) throw unread(readerMs);
+    }
   } catch (error) {
     throw storeFault(error);
   } finally {
-    release();
+    free();
   }
+}
+
+function unread(readerMs: number): ControlPlaneError {
+  const seconds = String(readerMs / 1000);
+  return new ControlPlaneError(
+    ErrorReason.DEADLINE_EXCEEDED,
+    `a message was not read for ${seconds} s, which ended the dry run; read the stream without a pause`,
+    { seconds },
+  );
 }
 
 interface OwnState {
