@@ -11,10 +11,19 @@ export interface Draft {
   readonly replacesMandateId: string | undefined;
 }
 
+/** Gives the event loop its turn between two pieces of long work. */
+export type GiveTurn = () => Promise<void>;
+
 /** Puts tools in force, as they would be, in a state that nobody else uses. Throws what registering each of them would. */
-export function applyTools(state: WorkspaceState, tools: readonly OneToolDraft[]): void {
-  for (const [index, draft] of tools.entries())
+export async function applyTools(
+  state: WorkspaceState,
+  tools: readonly OneToolDraft[],
+  giveTurn: GiveTurn,
+): Promise<void> {
+  for (const [index, draft] of tools.entries()) {
     state.policies.putTool(suppositionalTool(state, draft, `tools[${index}]`), state.lastAtMs);
+    await giveTurn();
+  }
 }
 
 /** Puts lists in force, as they would be, in a state that nobody else uses. Throws INVALID_FIELD with the fields below `lists[0]` and so on. */
@@ -30,9 +39,9 @@ export async function applyLists(state: WorkspaceState, lists: readonly ListDraf
  * Puts drafts in force in a state that nobody else uses. Throws what publishing each of them would, with the fields below
  * `drafts[0]` and so on.
  */
-export function applyDrafts(state: WorkspaceState, drafts: readonly Draft[]): void {
+export async function applyDrafts(state: WorkspaceState, drafts: readonly Draft[], giveTurn: GiveTurn): Promise<void> {
   const replaced = new Set<string>();
-  drafts.forEach((draft, index) => {
+  for (const [index, draft] of drafts.entries()) {
     const path = `drafts[${index}]`;
     const { replacesMandateId: id } = draft;
     if (id !== undefined && replaced.has(id)) {
@@ -44,7 +53,8 @@ export function applyDrafts(state: WorkspaceState, drafts: readonly Draft[]): vo
     } catch (error) {
       throw error instanceof ControlPlaneError ? below(path, error) : error;
     }
-  });
+    await giveTurn();
+  }
   requireCounters(state, state.seq);
 }
 

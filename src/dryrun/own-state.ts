@@ -1,6 +1,7 @@
 import type { Release } from "../async/semaphore.ts";
 import type { Holder } from "../async/shared-pot.ts";
 import { Slots } from "../async/slots.ts";
+import { Turns } from "../async/turns.ts";
 import { ControlPlaneError, ErrorReason, invalidField, notFound, overShare } from "../errors.ts";
 import type { DatabaseClock } from "../log/clock.ts";
 import type { ListDraft } from "../registry/lists.ts";
@@ -102,7 +103,8 @@ export class OwnStates {
         throw invalidField("at", `must not lie before the last entry of the log, ${last}`);
       }
       await applyLists(state, lists);
-      applyDrafts(state, drafts);
+      const turns = new Turns();
+      await applyDrafts(state, drafts, () => turns.giveWay());
       await loadNamed(client, state, actions);
       const sessions = actions.flatMap(({ sessionId }) => sessionId ?? []);
       await loadSessions(client, state, sessions, this.#sessionKeys);

@@ -89,8 +89,9 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
     without: onlyDrafts ? await loadSnapshot(reader, workspaceId) : undefined,
   }));
   await applyLists(state, query.lists);
-  supposeRules(state, query);
-  if (without !== undefined) supposeRules(without, { drafts: [], archives: [] });
+  const pace = new Pace();
+  await supposeRules(state, query, pace);
+  if (without !== undefined) await supposeRules(without, { drafts: [], archives: [] }, pace);
   if (agentId !== undefined && !state.agents.has(agentId)) {
     throw notFound(ErrorReason.AGENT_NOT_FOUND, "agent", { agent_id: agentId });
   }
@@ -108,7 +109,6 @@ async function* run({ reads, checker }: BacktestParts, query: BacktestQuery): As
   const longChecks: MakeLongChecks = (missing) => checker.run({ workspaceId }, missing, signal);
   const total = toSeq - fromSeq;
   let toldAt = performance.now();
-  const pace = new Pace();
   yield { kind: "progress", replayed: 0, total };
   let done = 0;
   for await (const page of pagesOf({ stretch, replays, pace }, fromSeq, toSeq)) {
@@ -181,13 +181,17 @@ function changeFrom(
 }
 
 /** Puts the rules of a backtest in force in a state of its own. */
-function supposeRules(state: WorkspaceState, { drafts, archives }: Pick<BacktestQuery, "drafts" | "archives">): void {
+async function supposeRules(
+  state: WorkspaceState,
+  { drafts, archives }: Pick<BacktestQuery, "drafts" | "archives">,
+  pace: Pace,
+): Promise<void> {
   for (const [index, id] of archives.entries()) {
     if (!state.policies.mandates.has(id)) throw notInForce(`archives[${index}]`, id);
   }
   // First, since drafts may take their names.
   for (const id of archives) state.policies.removeMandate(id);
-  applyDrafts(state, drafts);
+  await applyDrafts(state, drafts, () => pace.turn());
 }
 
 /** Returns the indexes of a window's first entry and of the one after its last. */

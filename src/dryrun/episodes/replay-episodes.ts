@@ -62,13 +62,15 @@ function assertDistinct(episodes: readonly Episode[]): void {
 async function* run({ reads, checker }: ReplayParts, query: ReplayQuery): AsyncGenerator<ReplayEvent> {
   const { workspaceId, episodes, agentId, escalated, signal } = query;
   const state = await reads.snapshot((reader) => loadSnapshot(reader, workspaceId));
-  applyTools(state, query.tools);
+  const pace = new Pace();
+  const giveTurn = (): Promise<void> => pace.turn();
+  await applyTools(state, query.tools, giveTurn);
   await applyLists(state, query.lists);
-  applyDrafts(state, query.drafts);
+  await applyDrafts(state, query.drafts, giveTurn);
   const options = {
     agentId,
     escalated,
-    pace: new Pace(),
+    pace,
     makeLongChecks: (missing: Parameters<LongChecker["run"]>[1]) => checker.run({ workspaceId }, missing, signal),
   };
   const tally = new ReplayTally();
