@@ -149,6 +149,18 @@ describe("a replay of episodes", () => {
     expect((await ask([pay(1)], { agent_id: "agt_none" })).error?.reason).to.equal("AGENT_NOT_FOUND");
   });
 
+  it("holds calls to the tool policies of every agent, and to those of the agent that the request names.", async () => {
+    const agent_id = textAt(await service.rest("POST /v1/enforce/agents", { name: "note taker" }), "agent.agent_id");
+    const server = "notes";
+    await service.rest("POST /v1/enforce/mcp-tool-policies", { server, tool: "delete_*", decision: "block" });
+    await service.rest("POST /v1/enforce/mcp-tool-policies", { agent_id, server, tool: "share", decision: "escalate" });
+    const steps = ["notes/delete_all", "notes/share", "notes/read"].map((tool) => ({ tool }));
+    const answer = await ask(steps);
+    expect(decisionsOf(answer)).to.deep.equal(["block", "allow", "allow"]);
+    expect(answer.episodes[0]?.steps[0]).to.include({ decision_path: "mcp_tool_policy", ran: false });
+    expect(decisionsOf(await ask(steps, { agent_id }))).to.deep.equal(["block", "escalate", "allow"]);
+  });
+
   describe("with rules that look at where values come from", () => {
     const INBOX = {
       name: "read_inbox",

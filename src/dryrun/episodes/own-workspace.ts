@@ -23,8 +23,9 @@ const CONTRACT = "itc_replay";
 const KEPT = { kept: Number.POSITIVE_INFINITY, minKept: Number.POSITIVE_INFINITY };
 
 /**
- * Creates the workspace of one episode: the rules, lists and settings of `own`, one agent with one session, and nothing that happened
- * before. `agentId`: the agent of `own` whose registration and departments the agent has. Throws AGENT_NOT_FOUND.
+ * Creates the workspace of one episode: the rules, lists, MCP tool policies and settings of `own`, one agent with one session, and
+ * nothing that happened before. `agentId`: the agent of `own` whose registration, departments and tool policies the agent has. Temporal
+ * windows stay out: they are open at times of the real clock. Throws AGENT_NOT_FOUND.
  */
 export function createOwnWorkspace(own: WorkspaceState, agentId: string | undefined, startMs: number): WorkspaceState {
   const agents = new Map<string, AgentState>();
@@ -54,6 +55,9 @@ export function createOwnWorkspace(own: WorkspaceState, agentId: string | undefi
   };
   requireCounters(state, 0);
   state.authority.put(authorityOf(agent.agentId, REPLAYED_SESSION, { kind: "session" }), startMs, 0);
+  for (const holder of [agent.agentId, null]) {
+    for (const { sealed } of own.authority.heldBy(holder, "mcp_tool_policy")) state.authority.put(sealed, startMs, 0);
+  }
   return state;
 }
 
