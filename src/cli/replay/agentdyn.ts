@@ -1,4 +1,5 @@
 import { isJsonRecord, type JsonRecord, type JsonValue } from "../../verify/json.ts";
+import { CommandError } from "../command.ts";
 import { type BenchmarkRun, NAMELESS_TOOL, type RecordedCall, type Recording } from "./episode.ts";
 import { MemberCheck } from "./jsonl.ts";
 import { jsonFromPython, PythonLiteralError } from "./python-literal.ts";
@@ -9,7 +10,14 @@ import { filesAt, parseRecorded, textOf } from "./read-recording.ts";
  * model and tools. Throws `CommandError` that names file and member.
  */
 export async function* episodesOfRuns(paths: readonly string[]): AsyncGenerator<Recording> {
-  for (const file of await filesAt(paths, ".json")) yield recordingFrom(file, parseRecorded(await textOf(file), file));
+  const files = new Map<string, string>();
+  for (const file of await filesAt(paths, ".json")) {
+    const recording = recordingFrom(file, parseRecorded(await textOf(file), file));
+    const earlier = files.get(recording.episode.id);
+    if (earlier !== undefined) throw new CommandError(`${file}: is the same run as ${earlier}; leave one of them out`);
+    files.set(recording.episode.id, file);
+    yield recording;
+  }
 }
 
 function recordingFrom(file: string, value: JsonValue): Recording {

@@ -1,6 +1,7 @@
 import { createReadStream } from "node:fs";
-import { open, readdir, stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { JsonFault, readJsonAtOnce } from "../../json/read-json.ts";
 import type { JsonValue } from "../../verify/json.ts";
 import { CommandError } from "../command.ts";
@@ -68,13 +69,10 @@ export async function* linesOf(file: string): AsyncGenerator<Line> {
 /** Reads a file as one text. Throws `CommandError` if it is too large or not UTF-8. */
 export async function textOf(file: string): Promise<string> {
   try {
-    const handle = await open(file);
-    try {
-      assertShort((await handle.stat()).size, file);
-      return textFrom(await handle.readFile(), file);
-    } finally {
-      await handle.close();
-    }
+    // One byte more than it may have, because the size of a pipe or device is not known.
+    const bytes = await buffer(createReadStream(file, { end: MAX_TEXT_BYTES }));
+    assertShort(bytes.length, file);
+    return textFrom(bytes, file);
   } catch (error) {
     throw unreadable(file, error);
   }
@@ -98,7 +96,10 @@ function unreadable(file: string, error: unknown): unknown {
   return new CommandError(`${file} cannot be read: ${code}`);
 }
 
-/** Lists the files at paths: a file itself, and the files below a folder whose names end in `ending`, sorted. Hidden ones are left out. */
+/**
+ * Lists the files at paths: a file itself, and the regular files below a folder whose names end in `ending`, sorted. Hidden ones are
+ * left out.
+ */
 export async function filesAt(paths: readonly string[], ending: string): Promise<readonly string[]> {
   const files: string[] = [];
   for (const path of paths) {
@@ -114,10 +115,12 @@ async function filesBelow(path: string, ending: string): Promise<readonly string
     if (!(await stat(path)).isDirectory()) return [path];
     const names = await readdir(path, { recursive: true });
     const isHidden = (name: string): boolean => name.split(/[\\/]/).some((part) => part.startsWith("."));
-    return names
-      .filter((name) => name.endsWith(ending) && !isHidden(name))
-      .sort()
-      .map((name) => join(path, name));
+    const files: string[] = [];
+    for (const name of names.filter((each) => each.endsWith(ending) && !isHidden(each)).sort()) {
+      const file = join(path, name);
+      if ((await stat(file)).isFile()) files.push(file);
+    }
+    return files;
   } catch (error) {
     throw unreadable(path, error);
   }

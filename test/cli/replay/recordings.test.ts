@@ -1,5 +1,6 @@
+import { execFileSync } from "node:child_process";
 import { createWriteStream } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -228,6 +229,12 @@ describe("recordings", () => {
       expect(run?.episode.steps).to.deep.equal([{ tool: "nameless-tool", arguments: {}, result: "\ufffd" }]);
     });
 
+    it("are refused if one run stands in two files.", async () => {
+      const content = JSON.stringify({ ...RUN, messages: [] });
+      const files = [await fileOf(content, "one.json"), await fileOf(content, "two.json")];
+      expect(await faultOf(episodesOfRuns(files))).to.match(/two\.json: is the same run as .*one\.json/);
+    });
+
     const RUN = { suite_name: "s", pipeline_name: "p", user_task_id: "u", utility: true, security: true };
     const CASES: readonly (readonly [run: object, fault: string])[] = [
       [{ ...RUN, suite_name: 1, messages: [] }, "`suite_name` must be a text"],
@@ -259,6 +266,17 @@ describe("recordings", () => {
         expect(await faultOf(read([join(temporary, "missing")]))).to.include("missing cannot be read: ENOENT");
         const empty = await mkdtemp(join(temporary, "empty-"));
         expect(await faultOf(read([empty]))).to.match(/contains no \.jsonl? files$/);
+      });
+
+      it("are regular files if a folder is named, and of a device 16 MiB are read.", async () => {
+        const mixed = await mkdtemp(join(temporary, "mixed-"));
+        for (const ending of [".json", ".jsonl"]) {
+          await mkdir(join(mixed, `folder${ending}`));
+          await symlink("/dev/zero", join(mixed, `device${ending}`));
+          execFileSync("mkfifo", [join(mixed, `pipe${ending}`)]);
+        }
+        expect(await faultOf(read([mixed]))).to.match(/contains no \.jsonl? files$/);
+        expect(await faultOf(read([join(mixed, "device.json")]))).to.include("has more than 16777216 bytes");
       });
 
       it("are refused if they are not UTF-8.", async () => {
