@@ -5,11 +5,11 @@ import { isCall, NAMELESS_TOOL, type RecordedStep, type Recording } from "./epis
 /** Bounds of a request, below those of the service. */
 const MAX_EPISODES = 200;
 const MAX_BYTES = 3_670_016;
-const MAX_VALUES = 100_000;
+const MAX_VALUES = 119_000;
 /** Bounds of one episode. */
 const MAX_STEPS = 10_000;
 const MAX_EPISODE_BYTES = 3_145_728;
-/** Maximum characters of a result, of which a session reads no more, and bytes of a prompt. */
+/** Maximum characters of a result, of which a session reads no more, and bytes of a prompt, which the service refuses above. */
 const MAX_TEXT = 1_048_576;
 /** Bytes that a result keeps at least when an episode is too large. */
 const MIN_RESULT = 256;
@@ -30,16 +30,21 @@ export interface Batch {
   readonly cut: number;
 }
 
-/** Joins recordings to batches, each as large as a request may be beside `base` bytes of drafts, lists and tools. */
-export async function* batchesOf(recordings: AsyncIterable<Recording>, base: number): AsyncGenerator<Batch> {
-  const room = MAX_BYTES - base;
-  if (room < MAX_EPISODE_BYTES / 4)
+/** Joins recordings to batches, each as large as a request may be beside the drafts, lists and tools that it supposes. */
+export async function* batchesOf(recordings: AsyncIterable<Recording>, supposed: JsonRecord): AsyncGenerator<Batch> {
+  const room = MAX_BYTES - Buffer.byteLength(JSON.stringify(supposed));
+  const valuesRoom = MAX_VALUES - valuesIn(supposed);
+  if (room < MAX_EPISODE_BYTES / 4 || valuesRoom < MAX_VALUES / 4)
     throw new CommandError("the mandates, lists and tools are too large for one request");
   let episodes: SentEpisode[] = [];
   let [bytes, values, cut] = [0, 0, 0];
   for await (const recording of recordings) {
     const sent = messageOf(recording, Math.min(MAX_EPISODE_BYTES, room));
-    const isFull = episodes.length === MAX_EPISODES || bytes + sent.bytes > room || values + sent.values > MAX_VALUES;
+    if (sent.values > valuesRoom) {
+      const { file, episode } = recording;
+      throw new CommandError(`${file}: episode \`${episode.id}\` has too many steps and arguments for one request`);
+    }
+    const isFull = episodes.length === MAX_EPISODES || bytes + sent.bytes > room || values + sent.values > valuesRoom;
     if (isFull && episodes.length > 0) {
       yield { episodes, cut };
       episodes = [];
@@ -64,19 +69,21 @@ function messageOf({ episode, file }: Recording, maxBytes: number): SizedMessage
   const { id, prompt, contract, steps, labels = [] } = episode;
   if (steps.length > MAX_STEPS) throw new CommandError(`${file}: episode \`${id}\` has more than ${MAX_STEPS} steps`);
   let cut = 0;
-  const textWithin = (recorded: string, max: number): CutText => {
-    const text = withoutRefused(recorded);
-    if (text.length <= max) return { text, isCut: false };
-    cut += 1;
-    return { text: text.slice(0, max).toWellFormed(), isCut: true };
+  const textWithin = (recorded: string, max: number, maxBytes?: number): CutText => {
+    const whole = withoutRefused(recorded);
+    const start = whole.slice(0, max).toWellFormed();
+    const text = maxBytes === undefined ? start : startOf(start, maxBytes);
+    const isCut = text.length < whole.length;
+    if (isCut) cut += 1;
+    return { text, isCut };
   };
   const built = (maxText: number): JsonRecord => {
     cut = 0;
     return {
       id,
-      ...(prompt !== undefined && { prompt: textWithin(prompt, Math.min(MAX_TEXT, maxText * 16)).text }),
+      ...(prompt !== undefined && { prompt: textWithin(prompt, maxText * 16, MAX_TEXT).text }),
       ...(contract !== undefined && { contract }),
-      steps: steps.map((step) => stepMessage(step, (text) => textWithin(text, maxText))),
+      steps: steps.map((step) => stepMessage(step, (text, maxBytes) => textWithin(text, maxText, maxBytes))),
       ...(labels.length > 0 && { labels: labels.map(({ step, role }): JsonRecord => ({ step, role })) }),
     };
   };
@@ -95,10 +102,17 @@ interface CutText {
   readonly isCut: boolean;
 }
 
-function stepMessage(step: RecordedStep, cut: (text: string) => CutText): JsonRecord {
+/** Returns the start of a text that has at most `maxBytes` bytes. A character of which only a part fits is left out. */
+function startOf(text: string, maxBytes: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= maxBytes) return text;
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(0, maxBytes), { stream: true });
+}
+
+function stepMessage(step: RecordedStep, cut: (text: string, maxBytes?: number) => CutText): JsonRecord {
   const at = step.at === undefined ? {} : { at: step.at };
   if (!isCall(step)) {
-    const { text, isCut } = cut(step.prompt);
+    const { text, isCut } = cut(step.prompt, MAX_TEXT);
     return { prompt: text, ...(isCut && { is_cut: true }), ...at };
   }
   const { tool, arguments: args, action_type, content, result, is_error, parallel } = step;

@@ -3,7 +3,7 @@ import { open, rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { parse } from "yaml";
-import { isJsonRecord, type JsonRecord, type JsonValue, textAt } from "../../verify/json.ts";
+import { isJsonRecord, type JsonRecord, type JsonValue, listAt, textAt } from "../../verify/json.ts";
 import { type Command, CommandError, type CommandInput, ServiceError } from "../command.ts";
 import { readInput } from "../input-file.ts";
 import { readMandates } from "../mandate-commands.ts";
@@ -30,6 +30,9 @@ const READERS: Readonly<Record<string, (paths: readonly string[]) => AsyncIterab
   "claude-code": episodesOfTranscripts,
   agentdyn: episodesOfRuns,
 };
+
+/** Maximum steps of a plan, as of an intent contract. */
+const MAX_PLAN_STEPS = 50;
 
 /** `agentctl replay` decides recorded sessions again and tells what rules would have asked, blocked and missed. */
 export const replay: Command = {
@@ -70,7 +73,7 @@ export const replay: Command = {
     const episodes: JudgedEpisode[] = [];
     const hash = createHash("sha256");
     let [cut, policyDigest] = [0, ""];
-    for await (const batch of batchesOf(recordings, Buffer.byteLength(JSON.stringify(supposed)))) {
+    for await (const batch of batchesOf(recordings, supposed)) {
       const summary = await replayBatch(input, batch, supposed, episodes);
       hash.update(`${textAt(summary, "digest")}\n`);
       policyDigest = textAt(summary, "policy_digest");
@@ -114,9 +117,15 @@ function plannerFrom(input: CommandInput): Planner | undefined {
 
 async function* planned(recordings: AsyncIterable<Recording>, planner: Planner | undefined): AsyncGenerator<Recording> {
   for await (const recording of recordings) {
-    const { episode } = recording;
-    const { prompt = "", steps } = episode;
-    const contract = episode.contract ?? planner?.contractOf(prompt, steps);
+    const { episode, file } = recording;
+    const { id, prompt = "", steps } = episode;
+    const plan = episode.contract === undefined ? planner?.contractOf(prompt, steps) : undefined;
+    const count = listAt(plan, "steps").length;
+    if (count > MAX_PLAN_STEPS)
+      throw new CommandError(
+        `${file}: episode \`${id}\` calls ${count} tools of its plan; a plan has at most ${MAX_PLAN_STEPS} steps`,
+      );
+    const contract = episode.contract ?? plan;
     yield contract === undefined ? recording : { ...recording, episode: { ...episode, contract } };
   }
 }

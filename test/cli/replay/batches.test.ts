@@ -8,9 +8,9 @@ async function* recordings(...episodes: readonly Episode[]): AsyncGenerator<Reco
   for (const episode of episodes) yield { episode, file: "some.jsonl" };
 }
 
-async function all(episodes: readonly Episode[], base = 0): Promise<readonly Batch[]> {
+async function all(episodes: readonly Episode[], supposed: JsonRecord = {}): Promise<readonly Batch[]> {
   const batches: Batch[] = [];
-  for await (const batch of batchesOf(recordings(...episodes), base)) batches.push(batch);
+  for await (const batch of batchesOf(recordings(...episodes), supposed)) batches.push(batch);
   return batches;
 }
 
@@ -30,15 +30,27 @@ describe("episodes in requests", () => {
 
   it("have less than 4 MiB in each, also in UTF-8, beside what is supposed.", async () => {
     const episodes = Array.from({ length: 9 }, (_, index) => ({ id: `${index}`, steps: [call("ä".repeat(500_000))] }));
-    const batches = await all(episodes, 1_000_000);
+    const batches = await all(episodes, { lists: "x".repeat(1_000_000) });
     expect(batches.map((batch) => batch.episodes.length)).to.deep.equal([2, 2, 2, 2, 1]);
     for (const batch of batches) expect(sizeOf(batch)).to.be.below(4_194_304 - 1_000_000);
   });
 
   it("have less than 120,000 values in each.", async () => {
-    const steps = Array.from({ length: 9_000 }, () => call("x"));
+    const steps = Array.from({ length: 10_000 }, () => call("x"));
     const episodes = Array.from({ length: 4 }, (_, index) => ({ id: `${index}`, steps }));
     expect((await all(episodes)).map((batch) => batch.episodes.length)).to.deep.equal([2, 2]);
+    const supposed = { lists: Array.from({ length: 60_000 }, () => "x") };
+    expect((await all(episodes, supposed)).map((batch) => batch.episodes.length)).to.deep.equal([1, 1, 1, 1]);
+  });
+
+  it("have at most 1 MiB of a prompt, in UTF-8.", async () => {
+    const prompt = `a${"ä".repeat(524_288)}`;
+    const [batch] = await all([{ id: "e", prompt, steps: [{ prompt }] }]);
+    const cut = `a${"ä".repeat(524_287)}`;
+    expect(batch?.episodes[0]?.message.prompt === cut).to.equal(true);
+    const [step] = stepsOf(batch);
+    expect([step?.prompt === cut, step?.is_cut]).to.deep.equal([true, true]);
+    expect(batch?.cut).to.equal(2);
   });
 
   it("lose the ends of their longest results if one alone is too large, and this is counted.", async () => {
@@ -78,7 +90,9 @@ describe("episodes in requests", () => {
   it("are refused if they cannot be made small enough, or have too many steps.", async () => {
     const large = { tool: "t", arguments: { text: "x".repeat(4_000_000) } };
     const many = Array.from({ length: 10_001 }, () => call("x"));
-    for (const steps of [[large], many]) {
+    const member = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`a${index}`, 1]));
+    const wide = Array.from({ length: 10_000 }, () => ({ tool: "t", arguments: member }));
+    for (const steps of [[large], many, wide]) {
       const error = await all([{ id: "bad", steps }]).catch((each: unknown) => each);
       expect(error).to.be.instanceOf(CommandError);
       expect((error as CommandError).message).to.match(/^some\.jsonl: .*episode `bad`/);

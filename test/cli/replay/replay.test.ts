@@ -118,6 +118,17 @@ describe("agentctl replay", () => {
     ]);
   });
 
+  it("refuses an episode whose plan would have more steps than a plan may have.", async () => {
+    const names = Array.from({ length: 60 }, (_, index) => `tool_${index}`);
+    const tools = names.map((name) => `  ${name}: { effect: read }\n`).join("");
+    const plans = await served.folder.file("plans.yaml", `tools:\n${tools}`);
+    const steps = names.map((tool) => ({ tool }));
+    const file = await served.folder.file("many.jsonl", JSON.stringify({ id: "many", prompt: "go", steps }));
+    const { code, stderr } = await served.agentctl("replay", file, "--plans", plans);
+    expect(code).to.equal(2);
+    expect(stderr).to.include("many.jsonl: episode `many` calls 60 tools of its plan; a plan has at most 50 steps");
+  });
+
   const FAULTS: readonly (readonly [argv: readonly string[], message: string])[] = [
     [[], "expected <path> [path…] after `replay`"],
     [[at("jsonl"), "--format", "__proto__"], "--format must be `jsonl`, `claude-code` or `agentdyn`"],
