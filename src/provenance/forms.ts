@@ -42,7 +42,7 @@ export function numberForm(value: string | number): string | undefined {
 const DIGIT_GROUPS = /^\+?[\d\s()./-]{6,40}$/;
 const IBAN = /^[a-z]{2}\d{2}(?:[ -]?[a-z0-9]){8,32}$/;
 const MIN_DIGITS = 6;
-/** IP addresses and dates, whose separators say what they are: `192.168.1.10` is not `19.216.81.10`. */
+/** IP addresses and dates, whose separators tell what they are. */
 const NO_ACCOUNT = /^(?:\d{1,3}(?:\.\d{1,3}){3}(?:\/\d+)?|\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})$/;
 
 /** Returns an account or phone number without its separators; undefined for another text. */

@@ -167,7 +167,7 @@ describe("what hooks tell of a coding agent", () => {
     await ask(agentId, answered("t", undefined, { ...failed, is_cut: true }));
     const [observed] = await observedBy(agentId);
     expect(observed).to.include({ full: true });
-    expect(await knows(observed?.session_id ?? "", "no such eve@evil.example")).to.equal(true);
+    expect(await knows(observed?.session_id ?? "", "no such eve@evil.example", { is_cut: true })).to.equal(true);
   });
 
   it("stands nowhere in the database, nor what a client calls its session.", async () => {

@@ -24,7 +24,7 @@ const GOOD = "ann@example.com";
 const EVIL = "eve@evil.example";
 
 /** Most milliseconds between two turns, far above what a slow machine needs. */
-const MAX_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 10_000;
 
 function valuesOf(declared: ToolProvenance | undefined, content: JsonValue): ResultValues {
   const work = findInResult(declared, content);
