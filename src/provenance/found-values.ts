@@ -101,7 +101,7 @@ export function urlsIn(text: string, span = wholeOf(text)): string[] {
   return matchesIn(text, URL, span).flatMap((found) => urlForm(withoutClosing(found)) ?? []);
 }
 
-/** What makes a word name an address or a host, beside those that were found. Neither `(@bob)` nor `3@5` does. */
+/** Signs of an address or a host in a word in which neither was found. `(@bob)` and `3@5` have none. */
 const ADDRESSING = new RegExp(
   [
     "[^\\s\"'`([{<“‘«*,;:/]@(?!\\d{1,4}(?![\\p{L}\\p{N}_.-]))[\\p{L}\\p{N}_[]",

@@ -205,8 +205,12 @@ describe("a batch that is sent behind another", () => {
   it("is durable once when the connection is lost before either answer comes.", async () => {
     await workspace.mandate([velocityRule(LIMIT)]);
     let answered = 0;
+    let sent = 0;
     let isLossy = true;
     const { log, events } = await openLog({
+      async before(_count, [, , size]) {
+        if (isLossy) sent += Number(size);
+      },
       async after(_count, client) {
         if (!isLossy) return;
         answered += 1;
@@ -220,8 +224,8 @@ describe("a batch that is sent behind another", () => {
     const reasons = await Promise.all(askAll().map(reasonOf));
     expect(new Set(reasons)).to.deep.equal(new Set(["STORE_UNAVAILABLE"]));
     expect(events.slice(0, 2)).to.deep.equal(["sent 1", "sent 2"]);
-    // Some of both batches: a slow machine fills neither and keeps the rest for a third.
-    expect(decisionsOf(await readLog(workspace.url)).length).to.be.within(2, 2 * BATCH);
+    // A busy machine may fill neither batch.
+    expect(decisionsOf(await readLog(workspace.url)).length).to.equal(sent);
     isLossy = false;
     await act(log);
     const sealed = await Promise.all(askAll());

@@ -23,14 +23,20 @@ const FREE: ToolProvenance = { ...NOTHING, freeFields: ["body", "[].body"] };
 const GOOD = "ann@example.com";
 const EVIL = "eve@evil.example";
 
-/** Most milliseconds between two turns, far above what a slow machine needs. */
-const MAX_PAUSE_MS = 10_000;
+/** Most milliseconds of processor time between two turns, far above what a slow machine needs. */
+const MAX_PAUSE_MS = 1_000;
+
+/** Processor time of this thread, milliseconds: unlike the clock, it does not run while other work has the processor. */
+function busyMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+}
 
 function valuesOf(declared: ToolProvenance | undefined, content: JsonValue): ResultValues {
   const work = findInResult(declared, content);
-  for (let last = performance.now(); ; ) {
+  for (let last = busyMs(); ; ) {
     const step = work.next();
-    const now = performance.now();
+    const now = busyMs();
     expect(now - last, "milliseconds between two turns").to.be.below(MAX_PAUSE_MS);
     last = now;
     if (step.done === true) return step.value;
