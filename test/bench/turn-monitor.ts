@@ -4,26 +4,22 @@
  */
 import { createServer } from "node:net";
 import { isMainThread } from "node:worker_threads";
+import { threadMs } from "../support/thread-time.ts";
 
 const { TURNS_SOCKET } = process.env;
 let longestMs = 0;
 let startedAt = 0;
 let usedMs = 0;
 
-function cpuMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1_000;
-}
-
 function begin(): void {
   startedAt = performance.now();
-  usedMs = cpuMs();
+  usedMs = threadMs();
 }
 
 /** Ends a turn and begins the next. An immediate that nothing waits for runs once in each turn and does not wake an idle loop. */
 function turn(): void {
   // The kernel adds up processor time in ticks of some milliseconds, so that a short turn may seem to have a whole one.
-  longestMs = Math.max(longestMs, Math.min(cpuMs() - usedMs, performance.now() - startedAt));
+  longestMs = Math.max(longestMs, Math.min(threadMs() - usedMs, performance.now() - startedAt));
   begin();
   setImmediate(turn).unref();
 }

@@ -6,6 +6,7 @@ import { generateTests, MAX_TESTS } from "../../src/dryrun/generate-tests.ts";
 import { runTests } from "../../src/dryrun/run-tests.ts";
 import { compileMandate } from "../../src/policy/compile/mandate.ts";
 import { lookup, mandateFrom, mandateSource, type RuleJson, toolFrom, velocity } from "../policy/harness.ts";
+import { threadMs } from "../support/thread-time.ts";
 import { mandatesFrom, passEverywhere, shareFound } from "./generated-tests.ts";
 
 const NONE = new Set<number>();
@@ -262,17 +263,12 @@ describe("generated tests", () => {
         rules: Array.from({ length: 100 }, (_each, at) => ({ field: "amount", operator: ">", value: index + at })),
       },
     }));
-    // In time of this thread's processor: other processes do not lengthen a turn of the loop.
-    const usedMs = (): number => {
-      const { user, system } = process.threadCpuUsage();
-      return (user + system) / 1000;
-    };
     const longestTurn = async (): Promise<number> => {
       let longest = 0;
-      let last = usedMs();
+      let last = threadMs();
       const timer = setInterval(() => {
-        longest = Math.max(longest, usedMs() - last);
-        last = usedMs();
+        longest = Math.max(longest, threadMs() - last);
+        last = threadMs();
       }, 1);
       const { tests, notes } = await suiteOf(rules);
       clearInterval(timer);

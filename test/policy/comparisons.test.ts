@@ -2,6 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { expect } from "chai";
 import { createPolicySet } from "../../src/policy/policy-set.ts";
 import type { PolicyResult, PolicySet } from "../../src/policy/types.ts";
+import { threadMs } from "../support/thread-time.ts";
 import { contextFrom, lookup, mandateFrom, type RuleJson, toolFrom } from "./harness.ts";
 
 const line = { type: "object", properties: { amount: { type: "number" }, currency: { type: "string" } } };
@@ -37,10 +38,9 @@ const evaluate = (policy: PolicySet, args: JsonObject): PolicyResult =>
 
 /** Milliseconds of this thread's processor that something takes. */
 function processorMs(run: () => unknown): number {
-  const before = process.threadCpuUsage();
+  const before = threadMs();
   run();
-  const { user, system } = process.threadCpuUsage(before);
-  return (user + system) / 1_000;
+  return threadMs() - before;
 }
 
 const codeOf = ({ decision, reasons }: PolicyResult) => [decision, reasons[0]?.code];

@@ -6,6 +6,7 @@ import {
   type ResultValues,
   type ToolProvenance,
 } from "../../src/provenance/result-values.ts";
+import { threadMs } from "../support/thread-time.ts";
 
 const NOTHING: ToolProvenance = {
   trustedFields: undefined,
@@ -26,17 +27,11 @@ const EVIL = "eve@evil.example";
 /** Most milliseconds of processor time between two turns, far above what a slow machine needs. */
 const MAX_PAUSE_MS = 1_000;
 
-/** Processor time of this thread, milliseconds: unlike the clock, it does not run while other work has the processor. */
-function busyMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1_000;
-}
-
 function valuesOf(declared: ToolProvenance | undefined, content: JsonValue): ResultValues {
   const work = findInResult(declared, content);
-  for (let last = busyMs(); ; ) {
+  for (let last = threadMs(); ; ) {
     const step = work.next();
-    const now = busyMs();
+    const now = threadMs();
     expect(now - last, "milliseconds between two turns").to.be.below(MAX_PAUSE_MS);
     last = now;
     if (step.done === true) return step.value;
