@@ -1,4 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { isToolName } from "../notation/tool-name.ts";
 import { fold, invisibleIn } from "../text/fold.ts";
 import { isJsonObject, ownValue } from "./json-value.ts";
 
@@ -11,7 +12,6 @@ import { isJsonObject, ownValue } from "./json-value.ts";
 /** Maximum characters of a normalised name, and of a name as it is written, where letters may stand apart from their marks. */
 const MAX_NAME = 256;
 const MAX_WRITTEN = 1_024;
-const TOOL_NAME = /^[A-Za-z0-9_][A-Za-z0-9 ._:/@#$+-]{0,255}$/;
 
 /** Rule for a tool's name, as the rest of a sentence about it. */
 export const TOOL_NAME_RULE =
@@ -159,9 +159,6 @@ export function givenNameFault(text: string): string | undefined {
     return `must not hold ${named(unseen)}; use letters, digits, spaces and signs that can be seen`;
   return scriptFault(name, ONE_SCRIPT_WITH_SIGNS);
 }
-
-/** Tests a tool's name, trimmed. */
-export const isToolName = (text: string): boolean => TOOL_NAME.test(text);
 
 const TOOL_CHARACTER = /^[A-Za-z0-9 ._:/@#$+-]$/;
 

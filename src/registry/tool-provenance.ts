@@ -1,5 +1,6 @@
 import { invalidField } from "../errors.ts";
-import { type ArgumentStep, argumentPath, argumentSteps, resultSteps } from "../notation/argument-path.ts";
+import { argumentPath, argumentSteps } from "../notation/argument-path.ts";
+import { type Declared, declaredPath, notDeclaredPath } from "../notation/declared-path.ts";
 import type { FlattenedArgument } from "../policy/types.ts";
 import type { SealedToolProvenance } from "../state/control-changes.ts";
 
@@ -26,10 +27,10 @@ export function checkedProvenance(
       "must be empty where `trusted_fields` are given: remove one of the two",
     );
   const sealed: SealedToolProvenance = {
-    ...members("trusted_fields", trustedFields, resultSteps),
-    ...members("free_fields", freeFields, resultSteps),
-    ...members("session_arguments", sessionArguments, argumentSteps),
-    ...members("session_fields", sessionFields, resultSteps),
+    ...members("trusted_fields", trustedFields),
+    ...members("free_fields", freeFields),
+    ...members("session_arguments", sessionArguments),
+    ...members("session_fields", sessionFields),
   };
   const known = new Set(args.map(({ path }) => path));
   for (const [index, path] of sessionArguments.entries()) {
@@ -40,22 +41,12 @@ export function checkedProvenance(
   return Object.keys(sealed).length === 0 ? null : sealed;
 }
 
-type Member = keyof SealedToolProvenance;
-
-function members(
-  member: Member,
-  paths: readonly string[],
-  read: (path: string) => readonly ArgumentStep[] | undefined,
-): SealedToolProvenance {
+function members(member: Declared, paths: readonly string[]): SealedToolProvenance {
   if (paths.length === 0) return {};
   const checked = paths.map((path, index) => {
-    const steps = path.isWellFormed() && !path.includes("\u0000") ? read(path) : undefined;
-    if (steps !== undefined) return argumentPath(steps);
-    const rule = member === "session_arguments" ? "" : ", or `[].name` in a result that is a list";
-    throw invalidField(
-      `provenance.${member}[${index}]`,
-      `is not a path: write \`name\`, \`a.b\` or \`lines[].b\`${rule}`,
-    );
+    const shortest = declaredPath(member, path);
+    if (shortest === undefined) throw invalidField(`provenance.${member}[${index}]`, notDeclaredPath(member));
+    return shortest;
   });
   return { [member]: [...new Set(checked)] };
 }

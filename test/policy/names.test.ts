@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { isToolName, nameFault, normaliseName, toolKey } from "../../src/policy/names.ts";
+import { isToolName } from "../../src/notation/tool-name.ts";
+import { nameFault, normaliseName, toolKey } from "../../src/policy/names.ts";
 
 /** Spellings of `t6pay.x` that show the same, or nearly. */
 const SAME: readonly string[] = [

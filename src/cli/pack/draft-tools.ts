@@ -1,7 +1,7 @@
 import { stringify } from "yaml";
+import { DECLARED } from "../../notation/declared-path.ts";
 import { isJsonRecord, type JsonRecord } from "../../verify/json.ts";
 import type { RegisteredTool } from "./registered-tools.ts";
-import { DECLARED } from "./tool-file.ts";
 import { EFFECT_TEXTS, EFFECTS, type Effect, type Kind } from "./words.ts";
 
 /** Verbs of tools' names, by the effect that they tell. */

@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { DECLARED } from "../../notation/declared-path.ts";
 import { isJsonRecord, type JsonRecord, listAt, textAt, valueAt } from "../../verify/json.ts";
 import { type Command, CommandError, type CommandInput, type CommandReport } from "../command.ts";
 import { assertConfirmed } from "../confirm.ts";
@@ -8,7 +9,7 @@ import { nameKey } from "../name-key.ts";
 import { type CallService, RequestRefusedError, serviceFrom } from "../service.ts";
 import { type RegisteredTool, registeredTools } from "./registered-tools.ts";
 import { mandatesFrom, type PackMandate, readTemplate } from "./template.ts";
-import { DECLARED, type FileTool, faultLines, readToolFile, type ToolFile, type ToolFileFault } from "./tool-file.ts";
+import { type FileTool, faultLines, readToolFile, type ToolFile, type ToolFileFault } from "./tool-file.ts";
 
 /** `agentctl pack add` makes a pack of provenance rules for the tools of a file and puts it in force. */
 export const packAdd: Command = {

@@ -1,5 +1,5 @@
 import { isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, type YAMLMap } from "yaml";
-import { argumentPath, argumentSteps, resultSteps } from "../../notation/argument-path.ts";
+import { DECLARED, type Declared, declaredPath, notDeclaredPath } from "../../notation/declared-path.ts";
 import { fold } from "../../text/fold.ts";
 import { CommandError, type CommandIo } from "../command.ts";
 import { readInput } from "../input-file.ts";
@@ -22,10 +22,6 @@ export interface ToolArgument {
   readonly kind: Kind;
   readonly place: Place;
 }
-
-/** Members of a tool's declaration, as the service names them. */
-export const DECLARED = ["trusted_fields", "free_fields", "session_arguments", "session_fields"] as const;
-export type Declared = (typeof DECLARED)[number];
 
 /** One tool of the file. */
 export interface FileTool {
@@ -203,14 +199,10 @@ class ToolFileReader {
 
   /** Reads paths of a declaration, each in the notation in which the service keeps it. */
   #paths(node: Node, member: Declared): readonly string[] {
-    const read = member === "session_arguments" ? argumentSteps : resultSteps;
     const paths = this.#items(node, member).flatMap(({ text, item }) => {
-      const steps =
-        text.length <= MAX_PATH_LENGTH && text.isWellFormed() && !text.includes("\0") ? read(text) : undefined;
-      if (steps !== undefined) return [argumentPath(steps)];
-      const rule = member === "session_arguments" ? "" : ", or `[].name` in a result that is a list";
-      this.#fault(item, `an item of \`${member}\` is not a path: write \`name\`, \`a.b\` or \`lines[].b\`${rule}`);
-      return [];
+      const path = text.length <= MAX_PATH_LENGTH ? declaredPath(member, text) : undefined;
+      if (path === undefined) this.#fault(item, `an item of \`${member}\` ${notDeclaredPath(member)}`);
+      return path ?? [];
     });
     if (paths.length > MAX_PATHS) this.#fault(node, `\`${member}\` has more than ${MAX_PATHS} paths`);
     return paths;

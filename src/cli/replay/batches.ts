@@ -1,3 +1,4 @@
+import { isToolName } from "../../notation/tool-name.ts";
 import { isJsonRecord, type JsonRecord, type JsonValue } from "../../verify/json.ts";
 import { CommandError } from "../command.ts";
 import { isCall, NAMELESS_TOOL, type RecordedStep, type Recording } from "./episode.ts";
@@ -13,9 +14,6 @@ const MAX_EPISODE_BYTES = 3_145_728;
 const MAX_TEXT = 1_048_576;
 /** Bytes that a result keeps at least when an episode is too large. */
 const MIN_RESULT = 256;
-
-/** The names that a tool can have. */
-const TOOL_NAME = /^[A-Za-z0-9_][A-Za-z0-9 ._:/@#$+-]{0,255}$/;
 
 /** An episode as it is sent. */
 export interface SentEpisode {
@@ -119,7 +117,7 @@ function stepMessage(step: RecordedStep, cut: (text: string, maxBytes?: number) 
   // As text, which the service reads as the same JSON.
   const sent = result === undefined ? undefined : cut(typeof result === "string" ? result : JSON.stringify(result));
   return {
-    tool: TOOL_NAME.test(tool.trim()) ? tool : NAMELESS_TOOL,
+    tool: isToolName(tool.trim()) ? tool : NAMELESS_TOOL,
     arguments: valueWithoutRefused(args),
     ...(action_type !== undefined && { action_type }),
     ...(content !== undefined && { action_content: content }),
